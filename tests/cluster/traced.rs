@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::written::bolt;
 use crate::support::cluster::{Cluster, Plan};
-use crate::support::collector::{Collector, Seen};
+use crate::support::collector::{Collector, Span};
 use crate::support::{environment, http, say, until};
 
 const WITHIN: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ fn traced(parameters: &Value, trace: &str, flags: &str) -> Arc<[u8]> {
 }
 
 /// The span of this name, once it has come.
-async fn span(collector: &Collector, trace: &str, name: &str) -> Seen {
+async fn span(collector: &Collector, trace: &str, name: &str) -> Span {
     let mut found = None;
     until(&format!("a span {name} of {trace} comes"), WITHIN, async || {
         found = collector.of_trace(trace).into_iter().find(|span| span.name == name);

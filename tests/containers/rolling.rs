@@ -21,7 +21,7 @@ type Ready = Arc<Mutex<Vec<SocketAddr>>>;
 
 /// The clients' results.
 #[derive(Default)]
-struct Seen {
+struct ClientResults {
     answers: AtomicUsize,
     /// Answers that were no success, and questions that no node took.
     errors: Mutex<Vec<String>>,
@@ -40,7 +40,7 @@ fn a_rolling_restart_is_seen_by_no_client() {
         }
         let runs_before = world.proxy.runs("rolling");
         let ready: Ready = Arc::default();
-        let (seen, is_over) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
+        let (seen, is_over) = (Arc::new(ClientResults::default()), Arc::new(AtomicBool::new(false)));
         set_ready(&world, &ready, None);
         let mut lanes = JoinSet::new();
         for lane in 0..LANES {
@@ -100,7 +100,7 @@ async fn walk(
     lane: usize,
     requests: Vec<Arc<[u8]>>,
     ready: Ready,
-    seen: Arc<Seen>,
+    seen: Arc<ClientResults>,
     is_over: Arc<AtomicBool>,
 ) {
     let mut turn = lane;
@@ -126,7 +126,7 @@ async fn ask_one_of(
     addrs: &[SocketAddr],
     turn: usize,
     request: &Arc<[u8]>,
-    seen: &Seen,
+    seen: &ClientResults,
 ) -> std::io::Result<Reply> {
     let mut last = Err(std::io::ErrorKind::NotConnected.into());
     for at in 0..addrs.len() {

@@ -19,7 +19,7 @@ async fn a_node_that_is_drained_costs_no_error() {
     // Not the node of the URL: the driver begins with that node's table.
     cluster.nodes[1].signal("TERM");
     assert!(cluster.nodes[1].exit(Duration::from_secs(30)).await.success());
-    let seen: Seen = serde_json::from_str(&load.finish()).unwrap();
+    let seen: DriverResult = serde_json::from_str(&load.finish()).unwrap();
     assert_eq!(seen.errors, Vec::<String>::new(), "of {} transactions", seen.done);
     assert!(seen.done >= 60 && seen.servers.len() == 3, "{} transactions on {:?}", seen.done, seen.servers);
     say(&format!(
@@ -41,7 +41,7 @@ async fn a_node_that_is_killed_costs_at_most_the_commits_under_way() {
     assert_eq!(load.line(), "begun");
     cluster.nodes[1].signal("KILL");
     cluster.nodes[1].exit(Duration::from_secs(30)).await;
-    let seen: Seen = serde_json::from_str(&load.finish()).unwrap();
+    let seen: DriverResult = serde_json::from_str(&load.finish()).unwrap();
     say(&format!(
         "a node killed under {:.0} transactions/s: {} transactions, errors {:?}",
         seen.per_s, seen.done, seen.errors
@@ -54,7 +54,7 @@ async fn a_node_that_is_killed_costs_at_most_the_commits_under_way() {
 
 /// What `cluster.py` has seen.
 #[derive(Debug, serde::Deserialize)]
-struct Seen {
+struct DriverResult {
     done: usize,
     per_s: f64,
     clients: usize,

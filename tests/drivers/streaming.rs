@@ -17,7 +17,7 @@ const FAILURE: u8 = 0x7F;
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
 /// A result, read to its end.
-struct Seen {
+struct ReadResult {
     first: Duration,
     whole: Duration,
     rows: usize,
@@ -26,7 +26,7 @@ struct Seen {
     end: Vec<u8>,
 }
 
-impl Seen {
+impl ReadResult {
     fn status(&self) -> String {
         let (_, fields) = structure(&self.end).unwrap();
         fields[0]["hopcache"].as_str().unwrap_or_default().to_owned()
@@ -34,7 +34,7 @@ impl Seen {
 }
 
 /// Runs a statement, and shows each record.
-async fn read(raw: &mut Raw, statement: &str, mut look: impl FnMut(usize)) -> Seen {
+async fn read(raw: &mut Raw, statement: &str, mut look: impl FnMut(usize)) -> ReadResult {
     let begun = Instant::now();
     raw.run(statement).await;
     assert_eq!(raw.reply().await[1], SUCCESS);
@@ -42,7 +42,7 @@ async fn read(raw: &mut Raw, statement: &str, mut look: impl FnMut(usize)) -> Se
     loop {
         let end = raw.reply().await;
         if end[1] != RECORD {
-            return Seen { first, whole: begun.elapsed(), rows, bytes, end };
+            return ReadResult { first, whole: begun.elapsed(), rows, bytes, end };
         }
         if rows == 0 {
             first = begun.elapsed();

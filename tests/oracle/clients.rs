@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::history::{Answer, CELLS, Cell, Log, Step, canonical};
-use super::line::{Front, Line, Said};
+use super::line::{ClientConnections, Front, Said};
 use super::reads::{self, Read};
 use super::stage::{MEMBERS, QUIET, Scene};
 use super::texts::Text;
@@ -39,7 +39,7 @@ impl Round {
 
 /// What one client has seen.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ClientHistory {
     pub answers: Vec<Answer>,
     pub writes: usize,
     pub rolled_back: usize,
@@ -53,14 +53,14 @@ pub struct Seen {
 pub struct Client {
     pub scene: Arc<Scene>,
     pub dice: Dice,
-    pub line: Line,
-    pub seen: Seen,
+    pub line: ClientConnections,
+    pub seen: ClientHistory,
 }
 
 impl Client {
     pub fn new(scene: &Arc<Scene>, dice: Dice) -> Self {
-        let line = Line::new(Arc::clone(scene));
-        Self { scene: Arc::clone(scene), dice, line, seen: Seen::default() }
+        let line = ClientConnections::new(Arc::clone(scene));
+        Self { scene: Arc::clone(scene), dice, line, seen: ClientHistory::default() }
     }
 
     /// Goes on until the round is over.

@@ -32,13 +32,13 @@ pub enum Front {
 }
 
 /// The connections of one client. They are opened when they are needed, and kept.
-pub struct Line {
+pub struct ClientConnections {
     scene: Arc<Scene>,
     http: [Option<Connection>; MEMBERS],
     bolt: [Option<BoltClient>; MEMBERS],
 }
 
-impl Line {
+impl ClientConnections {
     pub fn new(scene: Arc<Scene>) -> Self {
         Self { scene, http: Default::default(), bolt: Default::default() }
     }

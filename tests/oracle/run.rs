@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::clients::{CLIENTS, Client, Round, Seen};
+use super::clients::{CLIENTS, Client, ClientHistory, Round};
 use super::history::{Answer, CELLS};
-use super::line::{Line, Said};
+use super::line::{ClientConnections, Said};
 use super::replay::judge;
 use super::stage::{MEMBERS, Scene, Stage};
 use super::verdict::{self, Account, Fault, Verdict};
@@ -66,7 +66,7 @@ pub async fn run(name: &str, plan: Plan) -> Account {
         let asking = Instant::now();
         let mut tasks = JoinSet::new();
         // The nodes close connections that were idle while the last round was judged.
-        clients.iter_mut().for_each(|client| client.line = Line::new(Arc::clone(&scene)));
+        clients.iter_mut().for_each(|client| client.line = ClientConnections::new(Arc::clone(&scene)));
         clients.drain(..).for_each(|client| drop(tasks.spawn(client.go(Arc::clone(&round)))));
         let faults = stage.cause_faults(&scene, &round, &mut dice).await;
         clients = tasks.join_all().await;
@@ -98,7 +98,7 @@ pub async fn run(name: &str, plan: Plan) -> Account {
 fn gather(clients: &mut [Client], account: &mut Account) -> Vec<Answer> {
     let (mut all, mut shown) = (Vec::new(), 0);
     for client in clients {
-        let Seen { answers, writes, rolled_back, unacknowledged, errors, .. } =
+        let ClientHistory { answers, writes, rolled_back, unacknowledged, errors, .. } =
             std::mem::take(&mut client.seen);
         account.reads += answers.len();
         account.hits += answers.iter().filter(|answer| answer.is_hit()).count();
@@ -154,7 +154,7 @@ async fn reset(scene: &Arc<Scene>) {
     for worker in 0..RESETS {
         let (scene, next) = (Arc::clone(scene), Arc::clone(&next));
         tasks.spawn(async move {
-            let mut line = Line::new(Arc::clone(&scene));
+            let mut line = ClientConnections::new(Arc::clone(&scene));
             loop {
                 let cell = next.fetch_add(1, Ordering::Relaxed);
                 if cell >= CELLS {
@@ -167,7 +167,7 @@ async fn reset(scene: &Arc<Scene>) {
     tasks.join_all().await;
 }
 
-async fn reset_cell(scene: &Scene, line: &mut Line, cell: usize, node: usize) {
+async fn reset_cell(scene: &Scene, line: &mut ClientConnections, cell: usize, node: usize) {
     let mut said = vec![line.begin(node).await];
     for text in scene.reset(cell) {
         said.push(line.run_in(node, &text, serde_json::json!({})).await);

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 use super::bolt_bytes::{chunked, single_field, statement_of, structure};
 
-pub use run_seen::RunSeen;
+pub use run_seen::ProxiedRun;
 pub use trouble::Trouble;
 
 use self::own_answers::OwnAnswers;
@@ -64,7 +64,7 @@ type Delay = Box<dyn Fn() -> Duration + Send>;
 
 #[derive(Default)]
 struct State {
-    runs: Vec<RunSeen>,
+    runs: Vec<ProxiedRun>,
     delays: Vec<(String, Delay)>,
     troubles: Vec<(String, Trouble, usize)>,
     answers: OwnAnswers,
@@ -91,7 +91,7 @@ impl Shared {
         (statement, query): (String, String),
         connection: usize,
     ) -> (usize, Duration, Option<Trouble>) {
-        let seen = RunSeen { statement, query, arrived: Instant::now(), answered: None, connection };
+        let seen = ProxiedRun { statement, query, arrived: Instant::now(), answered: None, connection };
         let mut state = self.state();
         let (mut delay, mut trouble) = (Duration::ZERO, None);
         if !seen.is_explain() {
@@ -231,7 +231,7 @@ impl BoltProxy {
 
     /// Runs whose text contains `part`, without EXPLAINs.
     #[must_use]
-    pub fn seen(&self, part: &str) -> Vec<RunSeen> {
+    pub fn seen(&self, part: &str) -> Vec<ProxiedRun> {
         let state = self.shared.state();
         state.runs.iter().filter(|run| !run.is_explain() && run.statement.contains(part)).cloned().collect()
     }
@@ -250,7 +250,12 @@ impl BoltProxy {
     }
 
     /// Waits until `done` holds for the runs whose text contains `part`. Returns whether it held in time.
-    pub async fn wait_until(&self, part: &str, within: Duration, done: impl Fn(&[RunSeen]) -> bool) -> bool {
+    pub async fn wait_until(
+        &self,
+        part: &str,
+        within: Duration,
+        done: impl Fn(&[ProxiedRun]) -> bool,
+    ) -> bool {
         let mut happened = self.shared.happened.subscribe();
         let wait = async {
             while !done(&self.seen(part)) {
@@ -312,7 +317,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// One connection and the run that is under way on it.
-struct Line<'a> {
+struct ProxiedConnection<'a> {
     shared: &'a Shared,
     number: usize,
     latest: Mutex<Option<Latest>>,
@@ -326,7 +331,7 @@ struct Latest {
     passed: usize,
 }
 
-impl Line<'_> {
+impl ProxiedConnection<'_> {
     fn latest(&self) -> MutexGuard<'_, Option<Latest>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -364,14 +369,18 @@ async fn join(client: TcpStream, number: usize, shared: &Shared) -> std::io::Res
     let (client_read, client_write) = client.into_split();
     let (server_read, server_write) = server.into_split();
     let (injected, to_inject) = mpsc::unbounded_channel();
-    let line = Line { shared, number, latest: Mutex::default(), injected };
+    let line = ProxiedConnection { shared, number, latest: Mutex::default(), injected };
     tokio::select! {
         ended = to_server(client_read, server_write, &line) => ended,
         ended = to_client(server_read, client_write, to_inject, &line) => ended,
     }
 }
 
-async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>) -> std::io::Result<()> {
+async fn to_server(
+    from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    line: &ProxiedConnection<'_>,
+) -> std::io::Result<()> {
     let mut from = BufReader::new(from);
     let mut handshake = [0; HANDSHAKE_LEN];
     from.read_exact(&mut handshake).await?;
@@ -426,7 +435,7 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
 }
 
 /// Whether the run was failed here, and is not for the server.
-async fn run_arrives(run: (String, String), line: &Line<'_>) -> bool {
+async fn run_arrives(run: (String, String), line: &ProxiedConnection<'_>) -> bool {
     let (place, delay, trouble) = line.shared.arrived(run, line.number);
     if !delay.is_zero() {
         // tidy: the simulated delay
@@ -450,7 +459,7 @@ async fn to_client(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut to_inject: mpsc::UnboundedReceiver<Vec<u8>>,
-    line: &Line<'_>,
+    line: &ProxiedConnection<'_>,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {

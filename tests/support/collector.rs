@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 /// A span as it came, with the name of the node that sent it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct Span {
     pub node: String,
     pub name: String,
     pub trace: String,
@@ -30,13 +30,13 @@ pub struct Seen {
     pub attributes: Vec<(String, String)>,
 }
 
-impl Seen {
+impl Span {
     pub fn attribute(&self, name: &str) -> &str {
         self.attributes.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 }
 
-type Kept = Arc<Mutex<Vec<Seen>>>;
+type Kept = Arc<Mutex<Vec<Span>>>;
 
 pub struct Collector {
     pub addr: SocketAddr,
@@ -55,13 +55,13 @@ impl Collector {
     }
 
     /// The spans of a trace, in order of arrival.
-    pub fn of_trace(&self, trace: &str) -> Vec<Seen> {
+    pub fn of_trace(&self, trace: &str) -> Vec<Span> {
         let kept = self.kept.lock().unwrap();
         kept.iter().filter(|span| span.trace == trace).cloned().collect()
     }
 
     /// All spans.
-    pub fn all(&self) -> Vec<Seen> {
+    pub fn all(&self) -> Vec<Span> {
         self.kept.lock().unwrap().clone()
     }
 }
@@ -79,7 +79,7 @@ async fn take(State(kept): State<Kept>, body: Bytes) -> Result<Vec<u8>, StatusCo
         let node = resource.iter().find(|(name, _)| name == "service.instance.id");
         let node = node.map_or(String::new(), |(_, value)| value.clone());
         let spans = group.scope_spans.into_iter().flat_map(|scope| scope.spans);
-        kept.lock().unwrap().extend(spans.map(|span| Seen {
+        kept.lock().unwrap().extend(spans.map(|span| Span {
             node: node.clone(),
             name: span.name,
             trace: hex(&span.trace_id),

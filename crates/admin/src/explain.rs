@@ -50,7 +50,7 @@ struct Question {
 }
 
 /// The question in types of the engine.
-struct Asked {
+struct ExplainQuestion {
     query: Query,
     hints: Hints,
     /// `None` if this node cannot read the bookmarks.
@@ -74,7 +74,7 @@ pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Resp
     answer(StatusCode::OK, &report(&asked, &explanation, &facts))
 }
 
-fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
+fn asked(admin: &Admin, question: Question) -> Result<ExplainQuestion, Problem> {
     if question.statement.len() > STATEMENT_BYTES_MAX {
         return Err(Problem::bad(format!("statement: over {STATEMENT_BYTES_MAX} bytes")));
     }
@@ -98,10 +98,14 @@ fn asked(admin: &Admin, question: Question) -> Result<Asked, Problem> {
         identity: Arc::new(identity),
     };
     let query = Query::read(parts, hasher, &admin.state.engine.policy().allowed);
-    Ok(Asked { query, hints, bookmark: Bookmark::parse_all(&question.bookmarks), principal, told })
+    Ok(ExplainQuestion { query, hints, bookmark: Bookmark::parse_all(&question.bookmarks), principal, told })
 }
 
-fn report(Asked { query, told: hints, .. }: &Asked, explanation: &Explanation, facts: &Facts) -> Value {
+fn report(
+    ExplainQuestion { query, told: hints, .. }: &ExplainQuestion,
+    explanation: &Explanation,
+    facts: &Facts,
+) -> Value {
     let (class, reason) = class(explanation, facts);
     let sentence = facts.sentence();
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());

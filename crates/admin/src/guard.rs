@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use hopcache_net::listener::ClientCertified;
+use hopcache_net::listener::CertifiedClient;
 use http::{HeaderValue, Method, StatusCode, header};
 use subtle::ConstantTimeEq;
 
@@ -60,7 +60,7 @@ pub(super) async fn check_certificate(
     request: Request,
     next: Next,
 ) -> Response {
-    if admin.needs_certificate && request.extensions().get::<ClientCertified>().is_none() {
+    if admin.needs_certificate && request.extensions().get::<CertifiedClient>().is_none() {
         let detail =
             "show a client certificate that an authority of node.admin_tls.client_ca_file has signed";
         return Problem::new(StatusCode::FORBIDDEN, detail).into_response();

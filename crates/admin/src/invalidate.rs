@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::limits::INVALIDATE_NAMES_MAX;
 use hopcache_core::tags::Touched;
-use hopcache_engine::{Effects, Invalidated};
+use hopcache_engine::{Effects, InvalidationOutcome};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -71,8 +71,8 @@ pub(super) async fn invalidate(State(admin): State<Arc<Admin>>, body: Body) -> R
     let tags = (!order.anything).then(|| order.tags());
     audit::invalidate(admin.operator(), database, matches!(ended, Ok(Some(_))), tags);
     match ended {
-        Ok(Some(Invalidated::Touched)) => answer(StatusCode::OK, &json!({"ended": "touched"})),
-        Ok(Some(Invalidated::Database)) => answer(StatusCode::OK, &json!({"ended": "database"})),
+        Ok(Some(InvalidationOutcome::Touched)) => answer(StatusCode::OK, &json!({"ended": "touched"})),
+        Ok(Some(InvalidationOutcome::Database)) => answer(StatusCode::OK, &json!({"ended": "database"})),
         Ok(None) => Problem::new(
             StatusCode::CONFLICT,
             "freshness.mode is \"ttl\": entries do not know what they depend on; purge them (/admin/v1/purge)",

@@ -7,7 +7,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use hopcache_core::limits::{ADMIN_BODY_BYTES_MAX, BODY_TIMEOUT_MS};
 use hopcache_net::body::within;
-use hopcache_net::refusal_response::Unserved;
+use hopcache_net::refusal_response::UnservedReason;
 use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
@@ -48,22 +48,28 @@ impl Problem {
 
 /// This listener's response when no request was read. `None` when the client has sent nothing, or does not read.
 #[must_use]
-pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
+pub fn unserved(why: UnservedReason) -> Option<http::Response<Bytes>> {
     let (status, detail) = match why {
-        Unserved::Silent
-        | Unserved::ReaderTooSlow
-        | Unserved::HandshakeTooSlow
-        | Unserved::ProxyHeader
-        | Unserved::HandshakeFailed => return None,
-        Unserved::NotTls => {
+        UnservedReason::Silent
+        | UnservedReason::ReaderTooSlow
+        | UnservedReason::HandshakeTooSlow
+        | UnservedReason::ProxyHeader
+        | UnservedReason::HandshakeFailed => return None,
+        UnservedReason::NotTls => {
             (StatusCode::BAD_REQUEST, "this listener has TLS (node.admin_tls): ask it with https://")
         }
-        Unserved::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "too many connections to the admin listener"),
-        Unserved::HeadTooSlow => (StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time"),
-        Unserved::HeadTooLarge => {
+        UnservedReason::Crowded => {
+            (StatusCode::SERVICE_UNAVAILABLE, "too many connections to the admin listener")
+        }
+        UnservedReason::HeadTooSlow => {
+            (StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time")
+        }
+        UnservedReason::HeadTooLarge => {
             (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large")
         }
-        Unserved::HeadUnreadable => (StatusCode::BAD_REQUEST, "the request's head is not valid HTTP/1.1"),
+        UnservedReason::HeadUnreadable => {
+            (StatusCode::BAD_REQUEST, "the request's head is not valid HTTP/1.1")
+        }
     };
     Some(Problem::new(status, detail).into_bytes())
 }

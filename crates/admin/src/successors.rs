@@ -13,7 +13,7 @@ use hopcache_core::limits::{
 use hopcache_cypher::forms::pattern::pattern;
 use hopcache_engine::prefetch::{PatternView, SuccessorView};
 use hopcache_learning::form::{Binding, Form, Rows};
-use hopcache_learning::{Decayed, Kind, SourceId};
+use hopcache_learning::{DecayedTally, Kind, SourceId};
 use hopcache_packstream::{Reader, Token};
 use http::{StatusCode, Uri};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ use super::{Admin, json as answer};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct SuccessorQuestion {
     /// Part of a pattern's text, or the beginning of an id.
     #[serde(default)]
     pattern: String,
@@ -41,7 +41,7 @@ fn shown_by_default() -> usize {
 }
 
 pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Response {
-    let Asked { pattern, limit } = match asked(&uri) {
+    let SuccessorQuestion { pattern, limit } = match asked(&uri) {
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
@@ -76,9 +76,10 @@ async fn turn(seeking: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
     })
 }
 
-fn asked(uri: &Uri) -> Result<Asked, Problem> {
+fn asked(uri: &Uri) -> Result<SuccessorQuestion, Problem> {
     // serde's message names the field that is wrong.
-    let asked: Query<Asked> = Query::try_from_uri(uri).map_err(|error| Problem::bad(error.body_text()))?;
+    let asked: Query<SuccessorQuestion> =
+        Query::try_from_uri(uri).map_err(|error| Problem::bad(error.body_text()))?;
     let Query(asked) = asked;
     if !(1..=SUCCESSORS_SHOWN_MAX).contains(&asked.limit) {
         return Err(Problem::bad(format!("limit: {}: 1 to {SUCCESSORS_SHOWN_MAX} are allowed", asked.limit)));
@@ -112,7 +113,7 @@ fn source(view: &PatternView) -> Value {
 
 /// The share of launches that were used. `None` if there were no launches. Several nodes count both, and the news of
 /// one may arrive before the news of the other.
-fn precision(outcome: &Decayed) -> Option<f64> {
+fn precision(outcome: &DecayedTally) -> Option<f64> {
     (outcome.launched > 0.0).then(|| rounded((outcome.used / outcome.launched).min(1.0)))
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::cold_clients::Seen;
+use crate::cold_clients::ProcessResult;
 use hopcache_testbed::bolt_proxy::BoltProxy;
 use hopcache_testbed::neo4j;
 use hopcache_testbed::node::{Nodes, PREFETCH_OFF};
@@ -45,7 +45,7 @@ struct Round {
     runs: usize,
     explains: usize,
     origin: Duration,
-    seen: Seen,
+    seen: ProcessResult,
     wall: Duration,
 }
 
@@ -98,9 +98,9 @@ async fn ask_one_key(
     for process in &mut processes {
         process.go().await?;
     }
-    let mut seen = Seen::default();
+    let mut seen = ProcessResult::default();
     for process in &mut processes {
-        let share: Seen = serde_json::from_str(&process.line().await?)?;
+        let share: ProcessResult = serde_json::from_str(&process.line().await?)?;
         seen.took_us.extend(share.took_us);
         for (answer, count) in share.answers {
             *seen.answers.entry(answer).or_default() += count;

@@ -34,14 +34,14 @@ pub(crate) struct Options {
 
 /// The result of one process' clients.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct ProcessResult {
     /// Time from each client's sending to its last byte, in µs.
     pub(crate) took_us: Vec<u64>,
     /// Answers by status and body.
     pub(crate) answers: BTreeMap<String, usize>,
 }
 
-/// Prints `ready` when all clients are connected, asks when a line comes on stdin, and prints [`Seen`] as JSON.
+/// Prints `ready` when all clients are connected, asks when a line comes on stdin, and prints [`ProcessResult`] as JSON.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let headers = neo4j::basic("neo4j", &neo4j::password()?);
     let request: Arc<[u8]> = query_request(&options.statement, 0, &headers).into();
@@ -74,7 +74,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         bail!("the benchmark is gone");
     }
     go.send_replace(true);
-    let mut seen = Seen::default();
+    let mut seen = ProcessResult::default();
     while let Some(ended) = clients.join_next().await {
         let answer = match ended? {
             Ok((took_us, answer)) => {

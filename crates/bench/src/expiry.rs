@@ -19,7 +19,7 @@ use crate::delayed::{MARK, Plan, Scene};
 use crate::figures::{Tail, each_us, share};
 use crate::graph::login;
 use crate::lifetimes::{expiries, late, lifetimes, offset_us, runs_per_window, signed};
-use crate::load::{Sample, Seen, arrivals, open, turns};
+use crate::load::{LoadResult, Sample, arrivals, open, turns};
 use crate::strategy::Strategy;
 
 /// Options of the expiry benchmark.
@@ -192,7 +192,7 @@ fn micros(span: Duration) -> i64 {
     signed(crate::figures::micros(span))
 }
 
-fn round_of(seen: &Seen, runs_us: &[i64], ttl: Duration, span: Duration) -> Round {
+fn round_of(seen: &LoadResult, runs_us: &[i64], ttl: Duration, span: Duration) -> Round {
     let (ttl_us, end_us) = (micros(ttl), micros(span));
     let lifetimes = lifetimes(&seen.samples);
     let expiries = expiries(&lifetimes, ttl_us, ttl_us / 2, end_us - ttl_us / 2);

@@ -54,7 +54,7 @@ impl Sample {
 }
 
 /// What a load has seen.
-pub(crate) struct Seen {
+pub(crate) struct LoadResult {
     pub(crate) start: Instant,
     /// Requests that were sent, failed ones too, in the order of the intended times.
     pub(crate) samples: Vec<Sample>,
@@ -64,7 +64,7 @@ pub(crate) struct Seen {
     pub(crate) wall: Duration,
 }
 
-impl Seen {
+impl LoadResult {
     fn new(start: Instant, mut samples: Vec<Sample>, dropped: usize, least: Duration) -> Self {
         let wall = start.elapsed().max(least);
         samples.sort_unstable_by_key(|sample| sample.due_us);
@@ -108,7 +108,7 @@ pub(crate) async fn closed<A>(
     ask: impl Fn(usize) -> A + Send + Sync + 'static,
     clients: usize,
     until: Until,
-) -> anyhow::Result<Seen>
+) -> anyhow::Result<LoadResult>
 where
     A: Future<Output = CacheStatus> + Send,
 {
@@ -140,7 +140,7 @@ where
         samples.extend(ended?);
     }
     let least = if let Until::Over(span) = until { span } else { Duration::ZERO };
-    Ok(Seen::new(start, samples, 0, least))
+    Ok(LoadResult::new(start, samples, 0, least))
 }
 
 /// Requests at these times from the start, whether or not earlier ones are answered. At most `under_way_max` are under way.
@@ -148,7 +148,7 @@ pub(crate) async fn open<A>(
     ask: impl Fn(usize) -> A + Send + Sync + 'static,
     due_us: Vec<u64>,
     under_way_max: usize,
-) -> anyhow::Result<Seen>
+) -> anyhow::Result<LoadResult>
 where
     A: Future<Output = CacheStatus> + Send + 'static,
 {
@@ -180,7 +180,7 @@ where
     while let Some(ended) = asking.join_next().await {
         samples.push(ended?);
     }
-    Ok(Seen::new(start, samples, dropped, least))
+    Ok(LoadResult::new(start, samples, dropped, least))
 }
 
 async fn sample(asked: impl Future<Output = CacheStatus>, start: Instant, due_us: u64) -> Sample {

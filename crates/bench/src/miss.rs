@@ -22,7 +22,7 @@ use crate::bolt::{BoltPool, request};
 use crate::cache_status::{CacheStatus, Kind};
 use crate::figures::each_us;
 use crate::graph::{Loaded, Names};
-use crate::load::{REST, Seen, Until, arrivals, closed, open, turns};
+use crate::load::{LoadResult, REST, Until, arrivals, closed, open, turns};
 use crate::scripted::{Reply, ScriptedNeo4j};
 
 /// Options of the benchmark of misses.
@@ -359,7 +359,7 @@ async fn send<A: Future<Output = CacheStatus> + Send + 'static>(
     ask: impl Fn(usize) -> A + Send + Sync + 'static,
     load: Load,
     (count, due): (usize, Vec<u64>),
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<LoadResult> {
     match load {
         Load::Clients(clients) => closed(ask, clients, Until::Asked(count)).await,
         Load::Rate(_) => open(ask, due, UNDER_WAY_MAX).await,

@@ -13,7 +13,7 @@ use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
 use crate::request_bytes;
-use crate::run::{Closing, Ended, Finished, NoTap, RecordTap, Room, Run, Unbounded};
+use crate::run::{ClosingStatement, NoTap, RecordTap, ResultEnd, Room, Run, Unbounded, WholeResult};
 use crate::statuses;
 
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
@@ -28,7 +28,7 @@ impl Connection {
     /// # Errors
     /// [`RunError`]. An error after the columns were named has them in `fields`, and the server's own failure
     /// has the records before it.
-    pub async fn run(&mut self, run: &Run<'_>) -> Result<Finished, RunError> {
+    pub async fn run(&mut self, run: &Run<'_>) -> Result<WholeResult, RunError> {
         self.run_in(run, &Unbounded).await
     }
 
@@ -37,7 +37,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::run`], and [`RunFault::NoRoom`].
-    pub async fn run_in(&mut self, run: &Run<'_>, room: &dyn Room) -> Result<Finished, RunError> {
+    pub async fn run_in(&mut self, run: &Run<'_>, room: &dyn Room) -> Result<WholeResult, RunError> {
         self.run_tapped(run, room, &mut NoTap).await
     }
 
@@ -54,7 +54,7 @@ impl Connection {
         run: &Run<'_>,
         room: &dyn Room,
         tap: &mut dyn RecordTap,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<WholeResult, RunError> {
         self.run_to_end(run, None, room, tap).await
     }
 
@@ -66,15 +66,15 @@ impl Connection {
     pub async fn run_closed(
         &mut self,
         run: &Run<'_>,
-        closing: &Closing<'_>,
+        closing: &ClosingStatement<'_>,
         room: &dyn Room,
-    ) -> Result<(Finished, Option<Value>), RunError> {
+    ) -> Result<(WholeResult, Option<Value>), RunError> {
         let deadline = deadline_after(run.timeout);
         let finished = self.run_to_end(run, Some(closing), room, &mut NoTap).await?;
         self.state = State::InExchange;
         let outcome = timeout_at(deadline, self.close_transaction(closing, &finished)).await;
         match self.settled(outcome, deadline).await {
-            Ok((bookmark, last)) => Ok((Finished { bookmark, ..finished }, last)),
+            Ok((bookmark, last)) => Ok((WholeResult { bookmark, ..finished }, last)),
             Err(fault) => Err(RunError { fault, fields: Some(finished.fields), records: finished.records }),
         }
     }
@@ -82,10 +82,10 @@ impl Connection {
     async fn run_to_end(
         &mut self,
         run: &Run<'_>,
-        closing: Option<&Closing<'_>>,
+        closing: Option<&ClosingStatement<'_>>,
         room: &dyn Room,
         tap: &mut dyn RecordTap,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<WholeResult, RunError> {
         if !self.is_ready() {
             return Err(RunFault::NotReady.into());
         }
@@ -145,11 +145,11 @@ impl Connection {
 
     async fn run_and_pull(
         &mut self,
-        (run, closing): (&Run<'_>, Option<&Closing<'_>>),
+        (run, closing): (&Run<'_>, Option<&ClosingStatement<'_>>),
         room: &dyn Room,
         named: &mut Option<Vec<String>>,
         records: &mut Records<'_>,
-    ) -> Result<Finished, RunFault> {
+    ) -> Result<WholeResult, RunFault> {
         let pull = message::pull(self.options.pull_rows.max(1));
         if closing.is_none() {
             write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
@@ -175,8 +175,8 @@ impl Connection {
     /// The last statement, if it is due, and COMMIT, in one write. Returns the bookmark, and the end of that statement.
     async fn close_transaction(
         &mut self,
-        closing: &Closing<'_>,
-        finished: &Finished,
+        closing: &ClosingStatement<'_>,
+        finished: &WholeResult,
     ) -> Result<(Option<String>, Option<Value>), RunFault> {
         let is_due =
             (closing.is_due)(finished.statement_type.as_deref(), &finished.summary, closing.may_call);
@@ -272,15 +272,15 @@ pub(crate) fn finish(
     records: &mut Records<'_>,
     first: Value,
     last: Value,
-) -> Result<Finished, RunFault> {
-    let Ended { statement_type, bookmark, summary } = ended([first, last])?;
+) -> Result<WholeResult, RunFault> {
+    let ResultEnd { statement_type, bookmark, summary } = ended([first, last])?;
     let (rows, records) = (records.rows(), records.take_all());
-    Ok(Finished { fields, records, rows, statement_type, bookmark, summary })
+    Ok(WholeResult { fields, records, rows, statement_type, bookmark, summary })
 }
 
 /// The metadata of a result's end, from RUN's answer (if it is there) and the last PULL's.
-pub(crate) fn ended<const N: usize>(parts: [Value; N]) -> Result<Ended, RunFault> {
-    let mut ended = Ended { statement_type: None, bookmark: None, summary: Value::Null };
+pub(crate) fn ended<const N: usize>(parts: [Value; N]) -> Result<ResultEnd, RunFault> {
+    let mut ended = ResultEnd { statement_type: None, bookmark: None, summary: Value::Null };
     let mut rest: Vec<(String, Value)> = Vec::new();
     for part in parts {
         let Value::Map(pairs) = part else { continue };

@@ -8,7 +8,7 @@
 //!
 //! Two rules that callers rely on:
 //! - A result is complete or it is an error: only the SUCCESS at the end of the last PULL makes a
-//!   [`Finished`] (promise I10).
+//!   [`WholeResult`] (promise I10).
 //! - A connection with an unfinished exchange (dropped future, deadline, broken stream, hostile bytes) is not
 //!   [`Connection::is_ready`] and refuses to run anything again.
 //!
@@ -27,11 +27,11 @@ mod error;
 mod exchange;
 mod framing;
 mod message;
+mod open_result;
 mod records;
 mod relay;
 mod relay_exchange;
 pub mod request_bytes;
-mod rest;
 mod roots;
 mod run;
 pub mod server;
@@ -44,10 +44,10 @@ pub use auth::Auth;
 pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
 pub use message::failure_code;
+pub use open_result::Piece;
 pub use relay::{Dialect, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
-pub use rest::Piece;
 pub use roots::Roots;
-pub use run::{Closing, Ended, Finished, Left, Mode, RecordTap, Room, Run};
+pub use run::{ClosingStatement, Left, Mode, RecordTap, ResultEnd, Room, Run, WholeResult};
 pub use watched_stream::SignsOfLife;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::exchange::{finish, take_fields};
 use crate::message::{self, Response};
 use crate::records::{METADATA_BYTES_MAX, Records};
 use crate::relay::{Relay, RelayCut};
-use crate::run::{Finished, NoTap, Room};
+use crate::run::{NoTap, Room, WholeResult};
 
 impl Relay {
     /// Sends the queued requests, and takes the answer to the first unanswered one. That request has no records.
@@ -39,7 +39,7 @@ impl Relay {
     /// # Errors
     /// [`RunError`]. An error after the columns were named has them in `fields`, and the server's own failure has the
     /// records before it.
-    pub async fn result(&mut self, bytes_max: usize, room: &dyn Room) -> Result<Finished, RunError> {
+    pub async fn result(&mut self, bytes_max: usize, room: &dyn Room) -> Result<WholeResult, RunError> {
         let (mut named, mut tap) = (None, NoTap);
         let mut records = Records::new(bytes_max, room, Duration::ZERO, &mut tap);
         match self.gather(&mut named, &mut records, room).await {
@@ -53,7 +53,7 @@ impl Relay {
         named: &mut Option<Vec<String>>,
         records: &mut Records<'_>,
         room: &dyn Room,
-    ) -> Result<Finished, RunFault> {
+    ) -> Result<WholeResult, RunFault> {
         let mut opening = self.answer().await?;
         let fields = take_fields(&mut opening)?;
         *named = Some(fields.clone());

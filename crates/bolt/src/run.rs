@@ -43,7 +43,7 @@ pub struct Run<'a> {
 /// The last statement of a run's transaction. With one a run is an explicit transaction: BEGIN, the run's statement, this one if
 /// it is due, COMMIT. It returns no records.
 #[derive(Debug, Clone, Copy)]
-pub struct Closing<'a> {
+pub struct ClosingStatement<'a> {
     /// Cypher text.
     pub statement: &'a str,
     /// Parameters: exactly one PackStream map.
@@ -56,7 +56,7 @@ pub struct Closing<'a> {
 
 /// The whole result of one run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
+pub struct WholeResult {
     /// Column names in the order of the statement.
     pub fields: Vec<String>,
     /// The records one behind the other, each a PackStream list with one value for each field, byte for
@@ -134,7 +134,7 @@ pub enum Left {
 
 /// The end of a result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct ResultEnd {
     /// Bolt's `type`.
     pub statement_type: Option<String>,
     /// Bookmark of the transaction.

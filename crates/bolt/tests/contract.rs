@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::support::statement;
-use hopcache_bolt::{Auth, Connection, Finished, Mode, Options, Run, RunFault};
+use hopcache_bolt::{Auth, Connection, Mode, Options, Run, RunFault, WholeResult};
 use hopcache_packstream::{Reader, Value, encode, tag};
 
 fn variable(name: &str) -> String {
@@ -28,7 +28,7 @@ async fn neo4rs_graph() -> neo4rs::Graph {
     neo4rs::Graph::new(address, "neo4j", variable("HOPCACHE_TEST_NEO4J_PASSWORD")).unwrap()
 }
 
-fn rows(finished: &Finished) -> Vec<Vec<Value>> {
+fn rows(finished: &WholeResult) -> Vec<Vec<Value>> {
     let mut reader = Reader::new(&finished.records);
     let mut rows = Vec::new();
     while !reader.is_empty() {

@@ -7,14 +7,14 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::support::*;
-use hopcache_bolt::{Finished, Run, RunError, RunFault};
+use hopcache_bolt::{Run, RunError, RunFault, WholeResult};
 use hopcache_packstream::Value;
 
 fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-fn fault(outcome: Result<Finished, RunError>) -> RunFault {
+fn fault(outcome: Result<WholeResult, RunError>) -> RunFault {
     outcome.unwrap_err().fault
 }
 

@@ -47,17 +47,17 @@ enum Stage {
 
 /// The progress of joining, as `readyz` shows it.
 #[derive(Debug)]
-pub struct Joining {
+pub struct JoinProgress {
     stage: Mutex<Stage>,
 }
 
-impl Default for Joining {
+impl Default for JoinProgress {
     fn default() -> Self {
         Self { stage: Mutex::new(Stage::Seeds) }
     }
 }
 
-impl Joining {
+impl JoinProgress {
     /// Why the node has not joined yet. `None` when it has.
     #[must_use]
     pub fn reason(&self) -> Option<String> {

@@ -15,7 +15,7 @@ use super::text::TextOrNumber;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum RunLine {
+pub enum RunOrder {
     /// The one that is expected to be the shortest, by earlier runs of its pattern. No run lets others go first for more
     /// than 8 s of their work.
     Shortest,

@@ -21,7 +21,7 @@ pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
 pub use self::prefetch::{PrefetchKind, PrefetchSection};
 pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
-use super::concurrency::{MaxConcurrent, RunLine};
+use super::concurrency::{MaxConcurrent, RunOrder};
 use super::hosts::AllowedHost;
 use super::networks::Network;
 use super::text::{CLUSTER_NAME_DEFAULT, Secret, cluster_name, duration, format_size, name, size};
@@ -240,7 +240,7 @@ pub struct OriginSection {
     /// times, or a number.
     pub max_concurrent: MaxConcurrent,
     /// Which of the runs that wait for one principal is next. Principals take turns in any case.
-    pub line: RunLine,
+    pub line: RunOrder,
     /// Deadline of one run.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
@@ -269,7 +269,7 @@ impl Default for OriginSection {
             user: None,
             password_file: None,
             max_concurrent: MaxConcurrent::Adaptive,
-            line: RunLine::Shortest,
+            line: RunOrder::Shortest,
             timeout: Millis(30_000),
             read_functions: Vec::new(),
             read_procedures: Vec::new(),

@@ -16,7 +16,7 @@ pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A value that one source gives for a known key.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct GivenValue {
     pub(super) key: &'static Key,
     pub(super) value: Value,
     pub(super) source: Source,
@@ -25,7 +25,7 @@ pub(super) struct Given {
 /// The values of the sources, least important first, the errors in their names, and warnings.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<GivenValue>,
     pub(super) problems: Vec<Problem>,
     pub(super) unused: Vec<UnusedVariable>,
 }
@@ -103,7 +103,7 @@ impl Layers {
             let key = CATALOG.values().find(|key| key.alias.as_deref() == Some(name));
             if let Some(key) = key {
                 let source = Source::Environment(name.clone());
-                self.given.push(Given { key, value: alias_value(key.kind, text), source });
+                self.given.push(GivenValue { key, value: alias_value(key.kind, text), source });
             } else if name.starts_with(ALIAS_PREFIX) {
                 // The operator expects such a variable to have an effect, so it is an error.
                 let aliases = CATALOG.values().filter_map(|key| key.alias.as_deref());
@@ -122,7 +122,7 @@ impl Layers {
             match CATALOG.get(&path) {
                 Some(key) if rest == variable_part(&path) => {
                     let source = Source::Environment(name.clone());
-                    self.given.push(Given { key, value: typed(key.kind, text), source });
+                    self.given.push(GivenValue { key, value: typed(key.kind, text), source });
                 }
                 // `__` marks a key. A name without it can belong to another program: Kubernetes injects
                 // `HOPCACHE_NODE_A_SERVICE_HOST` beside a Service called `hopcache-node-a`.
@@ -146,14 +146,14 @@ impl Layers {
         };
         let source = Source::Flag("--set".to_owned());
         match CATALOG.get(path.trim()) {
-            Some(key) => self.given.push(Given { key, value: typed(key.kind, value), source }),
+            Some(key) => self.given.push(GivenValue { key, value: typed(key.kind, value), source }),
             None => self.unknown(path.trim(), source),
         }
     }
 
     fn add_named(&mut self, path: &str, value: Value, source: Source) {
         match CATALOG.get(path) {
-            Some(key) => self.given.push(Given { key, value, source }),
+            Some(key) => self.given.push(GivenValue { key, value, source }),
             None => self.unknown(path, source),
         }
     }

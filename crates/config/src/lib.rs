@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use catalog::schema;
-pub use concurrency::{MaxConcurrent, RunLine};
+pub use concurrency::{MaxConcurrent, RunOrder};
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
@@ -51,7 +51,7 @@ pub use unused::{UnusedVariable, warnings};
 pub use uri::{Address, BoltEncryption, OriginUri, RedisUri, StoreUri};
 
 use files::read_bounded;
-use layers::{FILE_BYTES_MAX, Given, Layers};
+use layers::{FILE_BYTES_MAX, GivenValue, Layers};
 
 /// Where to look for values.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +80,7 @@ impl Sources {
 
 /// A configuration that was read and checked.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The values in force.
     pub settings: Settings,
     /// The values in force for people, each with its source.
@@ -95,7 +95,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// All errors, not only the first one: each [`Problem`] names the change to make.
-pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
+pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
     let mut layers = Layers::default();
     if let Some(path) = &sources.file {
         match read_bounded(path, FILE_BYTES_MAX) {
@@ -107,10 +107,10 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     for text in &sources.sets {
         layers.add_set(text);
     }
-    finish(layers).map(|loaded| Loaded { sources: sources.clone(), ..loaded })
+    finish(layers).map(|loaded| LoadedConfig { sources: sources.clone(), ..loaded })
 }
 
-fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
+fn finish(layers: Layers) -> Result<LoadedConfig, ConfigErrors> {
     let Layers { given, mut problems, unused } = layers;
     // Each value alone on top of the defaults, also a value that a later source overrides: it is wrong where it
     // stands, and would fail the start when the override goes away.
@@ -124,7 +124,7 @@ fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
     let mut document: Document = serde_json::from_value(merge(&given)).map_err(|reason| internal(&reason))?;
     let settings = settings::resolve(&mut document, &report).map_err(ConfigErrors)?;
     report.fill(&document).map_err(|reason| internal(&reason))?;
-    Ok(Loaded { settings, report, sources: Sources::default(), unused })
+    Ok(LoadedConfig { settings, report, sources: Sources::default(), unused })
 }
 
 /// Values that passed alone did not pass together. This is not the operator's mistake, but it is reported and does
@@ -139,7 +139,7 @@ fn internal(reason: &serde_json::Error) -> ConfigErrors {
 }
 
 /// The given values as one JSON document. serde's defaults fill in the rest.
-fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Value {
+fn merge<'a>(given: impl IntoIterator<Item = &'a GivenValue>) -> Value {
     let mut root = serde_json::Map::new();
     for given in given {
         insert(&mut root, &given.key.path, &given.value);
@@ -159,7 +159,7 @@ fn insert(inside: &mut serde_json::Map<String, Value>, path: &str, value: &Value
 }
 
 /// The error of one value alone.
-fn check_one(given: &Given) -> Option<Problem> {
+fn check_one(given: &GivenValue) -> Option<Problem> {
     let wrong = |why: Option<String>| Problem::WrongValue {
         key: given.key.path.clone(),
         read: shown(given),
@@ -184,7 +184,7 @@ fn reason(text: &str) -> Option<String> {
 /// Most characters of a wrong value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 80;
 
-fn shown(given: &Given) -> String {
+fn shown(given: &GivenValue) -> String {
     // A URI may hold a password even if it is otherwise wrong.
     let text = given.value.to_string();
     if given.key.secret || (given.key.path.ends_with(".uri") && text.contains('@')) {

@@ -9,18 +9,18 @@ use proptest::prelude::*;
 use super::catalog::CATALOG;
 use super::*;
 
-fn from_variables(variables: &[(&str, &str)]) -> Result<Loaded, ConfigErrors> {
+fn from_variables(variables: &[(&str, &str)]) -> Result<LoadedConfig, ConfigErrors> {
     let environment = variables.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
     load(&Sources { file: None, environment, sets: Vec::new() })
 }
 
-fn from_text(text: &str) -> Result<Loaded, ConfigErrors> {
+fn from_text(text: &str) -> Result<LoadedConfig, ConfigErrors> {
     let mut layers = Layers::default();
     layers.add_file(text, Path::new("hopcache.toml"));
     finish(layers)
 }
 
-fn error_of(result: Result<Loaded, ConfigErrors>) -> String {
+fn error_of(result: Result<LoadedConfig, ConfigErrors>) -> String {
     result.map_or_else(|errors| errors.to_string(), |loaded| format!("accepted: {:?}", loaded.settings))
 }
 

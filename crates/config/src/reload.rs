@@ -130,15 +130,15 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Loaded, Sources, load};
+    use crate::{LoadedConfig, Sources, load};
 
-    fn loaded(sets: &[&str]) -> Loaded {
+    fn loaded(sets: &[&str]) -> LoadedConfig {
         let sets = sets.iter().map(ToString::to_string).collect();
         load(&Sources { file: None, environment: Vec::new(), sets })
             .unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    fn plan(before: &Loaded, after: &Loaded) -> ReloadPlan {
+    fn plan(before: &LoadedConfig, after: &LoadedConfig) -> ReloadPlan {
         plan_reload((&before.settings, &before.report), (&after.settings, &after.report))
     }
 

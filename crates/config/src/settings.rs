@@ -9,7 +9,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_net::tls::{Authorities, TlsFiles};
 
-use super::concurrency::{MaxConcurrent, RunLine};
+use super::concurrency::{MaxConcurrent, RunOrder};
 use super::document::{
     AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
     PrefetchSection, RefreshSection, TraceSection,
@@ -137,7 +137,7 @@ pub struct OriginSettings {
     /// Runs at a time from this node.
     pub concurrent_max: MaxConcurrent,
     /// The order of the runs that wait.
-    pub line: RunLine,
+    pub line: RunOrder,
     /// Deadline of one run.
     pub timeout_ms: Millis,
     /// Functions whose results may be cached, besides the built-in lists.

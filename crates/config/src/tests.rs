@@ -8,18 +8,18 @@ use proptest::prelude::*;
 use super::catalog::{CATALOG, Kind};
 use super::*;
 
-fn from_text(text: &str) -> Result<Loaded, ConfigErrors> {
+fn from_text(text: &str) -> Result<LoadedConfig, ConfigErrors> {
     let mut layers = Layers::default();
     layers.add_file(text, Path::new("hopcache.toml"));
     finish(layers)
 }
 
-fn from(environment: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigErrors> {
+fn from(environment: &[(&str, &str)], sets: &[&str]) -> Result<LoadedConfig, ConfigErrors> {
     let environment = environment.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
     load(&Sources { file: None, environment, sets: sets.iter().map(ToString::to_string).collect() })
 }
 
-fn errors(result: Result<Loaded, ConfigErrors>) -> String {
+fn errors(result: Result<LoadedConfig, ConfigErrors>) -> String {
     result
         .map(|loaded| format!("accepted: {:?}", loaded.settings))
         .unwrap_or_else(|errors| errors.to_string())

@@ -11,9 +11,9 @@
 //! It reads no clock and writes nothing: times come in, and the caller stores what is admitted. An entry that is not stored
 //! lives on in the node's memory.
 
-mod seen;
+mod recent_keys;
 
-use self::seen::Seen;
+use self::recent_keys::RecentKeys;
 use crate::key::QueryKey;
 use crate::limits::{ADMISSION_CHEAP_RUN_MS, ADMISSION_DISCOUNT_MAX};
 use crate::time::{Millis, MonoTime};
@@ -47,14 +47,14 @@ pub struct Admission {
     room: Room,
     left_bytes: u64,
     filled_at: MonoTime,
-    seen: Seen,
+    seen: RecentKeys,
 }
 
 impl Admission {
     /// Nothing was run, and the whole room is left.
     #[must_use]
     pub fn new(room: Room, now: MonoTime) -> Self {
-        Self { room, left_bytes: room.bytes, filled_at: now, seen: Seen::none(now) }
+        Self { room, left_bytes: room.bytes, filled_at: now, seen: RecentKeys::none(now) }
     }
 
     /// Another room. What is left of the one before stays, as far as the new one has place.

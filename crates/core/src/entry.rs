@@ -84,7 +84,7 @@ pub struct Entry {
     pub tags: Tags,
     /// Node that stored it.
     pub stored_by: NodeName,
-    /// The database that it was read from: only nodes before that one may serve it (`written::known`).
+    /// The database that it was read from: only nodes before that one may serve it (`write_position::known`).
     pub database: DatabaseUuid,
     /// Between which transactions it was read; none where the origin did not say.
     pub range: Option<ReadRange>,

@@ -59,7 +59,7 @@ impl SampleRate {
 
 /// How a sampled request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answered {
+pub enum AnswerKind {
     /// From the cache.
     Hit,
     /// By a run, in this time.
@@ -151,7 +151,7 @@ impl<K: Ord + Clone, V> HotTable<K, V> {
     pub fn count(
         &mut self,
         key: &K,
-        (answered, requests): (Answered, u32),
+        (answered, requests): (AnswerKind, u32),
         now: MonoTime,
         about: impl FnOnce() -> V,
     ) -> &mut V {
@@ -164,14 +164,14 @@ impl<K: Ord + Clone, V> HotTable<K, V> {
         row.at = now;
         let requests = f64::from(requests);
         match answered {
-            Answered::Hit => row.counts.hits += requests,
-            Answered::Miss(took) => {
+            AnswerKind::Hit => row.counts.hits += requests,
+            AnswerKind::Miss(took) => {
                 row.counts.misses += requests;
                 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
                 let took_ms = took.0 as f64;
                 row.counts.miss_ms += requests * took_ms;
             }
-            Answered::Bypass => row.counts.bypasses += requests,
+            AnswerKind::Bypass => row.counts.bypasses += requests,
         }
         &mut row.about
     }
@@ -229,9 +229,9 @@ mod tests {
     fn a_rate_is_that_of_the_last_half_minute() {
         let mut table = HotTable::new(4);
         for millis in (0..120_000_u64).step_by(500) {
-            table.count(&"a", (Answered::Hit, 10), at(millis), || ());
+            table.count(&"a", (AnswerKind::Hit, 10), at(millis), || ());
         }
-        table.count(&"a", (Answered::Miss(Millis(40)), 10), at(120_000), || ());
+        table.count(&"a", (AnswerKind::Miss(Millis(40)), 10), at(120_000), || ());
         let (_, (), counts) = table.hottest(1, at(120_000))[0];
         assert!((counts.rate_per_s() - 20.0).abs() < 2.0, "{counts:?}");
         assert!(counts.hit_ratio().is_some_and(|ratio| ratio > 0.95 && ratio < 1.0));
@@ -244,8 +244,8 @@ mod tests {
     fn the_coldest_makes_room() {
         let mut table = HotTable::new(3);
         for key in 0..1_000_u64 {
-            table.count(&0, (Answered::Hit, 1), at(key), || "hot");
-            table.count(&(key + 1), (Answered::Bypass, 1), at(key), || "once");
+            table.count(&0, (AnswerKind::Hit, 1), at(key), || "hot");
+            table.count(&(key + 1), (AnswerKind::Bypass, 1), at(key), || "once");
             assert!(table.rows.len() <= 3);
         }
         let hottest = table.hottest(10, at(1_000));

@@ -87,7 +87,7 @@ pub struct KeyHasher {
 
 /// A node's reading of a statement and the key that it computed, for another node.
 #[derive(Debug, Clone, Copy)]
-pub struct SaidReading<'a> {
+pub struct KeyedReading<'a> {
     /// The key.
     pub key: &'a QueryKey,
     /// The database as the client named it.
@@ -148,7 +148,7 @@ impl KeyHasher {
     /// Proves that a node with this cluster's secret, and this version of keys, has read this statement and computed
     /// this key. The check takes one hash over the text; reading it again would take a pass over its tokens.
     #[must_use]
-    pub fn reading_proof(&self, said: &SaidReading<'_>) -> [u8; 32] {
+    pub fn reading_proof(&self, said: &KeyedReading<'_>) -> [u8; 32] {
         let (has_normal, normal): (&[u8], _) = said.normal.map_or((b"", ""), |normal| (b"normal", normal));
         let parts = [
             &said.key.0[..],

@@ -34,7 +34,7 @@ pub mod turns;
 pub mod usual_time;
 pub mod wire;
 pub mod words;
-pub mod written;
+pub mod write_position;
 
 #[cfg(test)]
 extern crate self as hopcache_core;

@@ -377,7 +377,7 @@ pub const PRINCIPAL_SEEN_MS: u64 = 6 * ORIGIN_WAIT_MS_MAX;
 /// Weight of the newest run in the smoothed time that runs hold a slot: the last ten or so count.
 pub const SLOT_TIME_SMOOTHING: f64 = 0.1;
 /// Without a run and a question for so long, that time is forgotten: longer than pauses of an application that is used.
-pub const LINE_FORGETS_MS: u64 = 5_000;
+pub const QUEUE_FORGETS_MS: u64 = 5_000;
 /// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A deadlock or a restart
 /// is usually over by then.
 pub const BACKOFF_MS_FIRST: u64 = 250;

@@ -38,7 +38,7 @@ mod run_times;
 mod window;
 
 use self::probe::Probe;
-use self::run_times::{During, RunTimes};
+use self::run_times::{RunPeriod, RunTimes};
 use self::window::Window;
 use crate::limits::{
     ORIGIN_FALL_SUSPECT, ORIGIN_IDLE_RUNS_MAX, ORIGIN_LIMIT_START, ORIGIN_QUEUED, ORIGIN_RISE_AGAIN_MS,
@@ -214,7 +214,7 @@ impl OriginLimit {
         self.mean_us += (took_us - self.mean_us) * ORIGIN_TIME_SMOOTHING;
         let under_way = as_float_us(self.area_us.saturating_sub(start.area_us)) / took_us;
         let is_quiet = under_way <= ORIGIN_IDLE_RUNS_MAX && self.probe.measures(start.at);
-        let during = if is_quiet { During::Quiet } else { During::Load(under_way) };
+        let during = if is_quiet { RunPeriod::Quiet } else { RunPeriod::Load(under_way) };
         self.times.note(pattern, took_us, during);
         if is_quiet {
             self.probe.has_measured();

@@ -1,6 +1,6 @@
 //! Proofs of freshness: an entry is *proved* while every transaction since its run is known, and none of them has touched it.
 //!
-//! Writes through this cluster are known by what they touch (`written`). Other transactions are *foreign*: nobody here knows
+//! Writes through this cluster are known by what they touch (`write_position`). Other transactions are *foreign*: nobody here knows
 //! what they touch. One node of the cluster, the *watcher* of a database, asks Neo4j for its newest transaction again and
 //! again, and accounts for each id ([`Accounts`]). It puts its [`Report`] into the store. Each node takes the reports with its
 //! looks at the store ([`ProofTable`]).
@@ -32,6 +32,6 @@ mod tally;
 
 pub use accounts::{Accounts, Begun, Finding, Tallies, begun};
 pub use reach::{CountedWrite, HeardWrites};
-pub use report::{LookNumber, Report, ServerRun};
+pub use report::{PollNumber, Report, ServerRun};
 pub use table::{ProofTable, Standing};
 pub use tally::{IdRange, OwnWrites, Tally};

@@ -62,12 +62,12 @@ pub struct ResultSet {
     /// Between which transactions it was read, where the origin's bookmark is understood. Stored beside the result.
     pub range: Option<ReadRange>,
     /// What the run's transaction did to the marker of writes, if it is marked.
-    pub marked: Option<Marked>,
+    pub marked: Option<MarkerEffect>,
 }
 
 /// What a write did to the marker that each write counts up, where writes are marked (`freshness.marker`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marked {
+pub enum MarkerEffect {
     /// It counted it up.
     Counted,
     /// There was none, and it made one: a node more in the graph.

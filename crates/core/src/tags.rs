@@ -7,7 +7,7 @@
 //! them from statements. A write ends an entry if both share a number.
 //!
 //! Where a write says by which values it found the nodes that it changed ([`Refinement`]), and a read by which values it finds its own
-//! ([`NeedsShape`]), a shared number is not enough: the values have to meet (`written`).
+//! ([`NeedsShape`]), a shared number is not enough: the values have to meet (`write_position`).
 
 mod anchors;
 mod reads;

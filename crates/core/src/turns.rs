@@ -6,13 +6,13 @@
 //! runs the others queue (F37).
 //!
 //! **Order in a principal's queue.** Short runs go first, and no run waits long for that. Each run gets a mark: the
-//! expected work that came to its queue before it, plus [`LINE_STRETCH`] times its own, at most [`LINE_EXTRA_US_MAX`]. The
+//! expected work that came to its queue before it, plus [`QUEUE_STRETCH`] times its own, at most [`QUEUE_EXTRA_US_MAX`]. The
 //! lowest mark is next. A later run goes before it only while the work that came in between is less than the difference
-//! of both additions. So all later runs that go first have together at most [`LINE_STRETCH`] times the work of the run
+//! of both additions. So all later runs that go first have together at most [`QUEUE_STRETCH`] times the work of the run
 //! that they pass. Example: a run of 10 ms lets at most 0.8 s of later work go first, also when short runs never cease
 //! to come. (Shortest job first with ageing; the mark is a start tag of fair queueing with a discount for short jobs.)
 //!
-//! An operator may choose the order of arrival instead ([`LineOrder`]): all expected work counts as none then, and the bounds
+//! An operator may choose the order of arrival instead ([`QueueOrder`]): all expected work counts as none then, and the bounds
 //! of the line are the same.
 //!
 //! Misses and bypasses have a line each and take turns, so that neither is shed because of the other's queue. Refreshes
@@ -21,8 +21,8 @@
 //! does not wait (F40).
 //!
 //! **Shedding before waiting.** A run that would wait longer than it may, judged by the runs before it, is refused at
-//! once ([`Asked::WouldBeLate`]): in the queue it would cost a place and end the same way. If others use the origin as
-//! well, a principal over its equal part of the line is refused for its own load ([`Asked::PrincipalFull`]). That is a
+//! once ([`TurnAnswer::WouldBeLate`]): in the queue it would cost a place and end the same way. If others use the origin as
+//! well, a principal over its equal part of the line is refused for its own load ([`TurnAnswer::PrincipalFull`]). That is a
 //! budget of misses for each principal, in slot time and not in requests per second. So there is no rate to configure,
 //! and a principal that is alone has every slot and the whole line.
 //!
@@ -31,7 +31,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::limits::{
-    LINE_EXTRA_US_MAX, LINE_FORGETS_MS, LINE_STRETCH, LINE_WORK_US_MAX, PRINCIPAL_SEEN_MS,
+    PRINCIPAL_SEEN_MS, QUEUE_EXTRA_US_MAX, QUEUE_FORGETS_MS, QUEUE_STRETCH, QUEUE_WORK_US_MAX,
     SLOT_TIME_SMOOTHING,
 };
 use crate::time::{Millis, MonoTime};
@@ -49,7 +49,7 @@ pub struct TurnBounds {
 
 /// The order of the runs of one principal that wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LineOrder {
+pub enum QueueOrder {
     /// Short runs first, as the module says.
     #[default]
     Shortest,
@@ -81,7 +81,7 @@ pub struct WaiterId(u64);
 
 /// The answer to a wish to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum TurnAnswer {
     /// It runs now, and has to be [`Turns::done`].
     Runs,
     /// It waits: until [`Turns::done`] or [`Turns::leave`] names its waiter.
@@ -105,8 +105,8 @@ pub enum Left {
 
 /// The waiting runs of one class.
 #[derive(Debug, Clone)]
-struct Line<P> {
-    queues: BTreeMap<P, Queue>,
+struct ClassQueue<P> {
+    queues: BTreeMap<P, PrincipalQueue>,
     /// Each principal with a queue, once; the next one first.
     circle: VecDeque<P>,
     waiting: usize,
@@ -114,7 +114,7 @@ struct Line<P> {
 
 /// The waiting runs of one principal in one line.
 #[derive(Debug, Clone, Default)]
-struct Queue {
+struct PrincipalQueue {
     /// By mark, and then by arrival.
     waiting: BTreeSet<(u64, WaiterId)>,
     /// The expected work of all runs that came since the queue was empty, in microseconds.
@@ -128,24 +128,24 @@ struct Queue {
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
-    order: LineOrder,
+    order: QueueOrder,
     /// The slots by which waits are predicted, and of which prefetches leave one.
     usual_slots: usize,
     running: usize,
-    misses: Line<P>,
-    bypasses: Line<P>,
-    refreshes: Line<P>,
+    misses: ClassQueue<P>,
+    bypasses: ClassQueue<P>,
+    refreshes: ClassQueue<P>,
     /// Whether the next slot belongs to the bypasses, if one waits.
     is_bypasses_turn: bool,
     waiters: u64,
     /// How long a run holds its slot, smoothed, in milliseconds; `None` before the first has ended.
     held_ms: Option<f64>,
-    seen: Seen<P>,
+    seen: LastPrincipals<P>,
 }
 
 /// The principal that asked last, and the last other one.
 #[derive(Debug, Clone)]
-struct Seen<P> {
+struct LastPrincipals<P> {
     last: Option<(P, MonoTime)>,
     before: Option<(P, MonoTime)>,
 }
@@ -156,34 +156,40 @@ impl<P: Ord + Clone> Turns<P> {
     pub fn new(bounds: TurnBounds) -> Self {
         Self {
             bounds: TurnBounds { slots: bounds.slots.max(1), ..bounds },
-            order: LineOrder::default(),
+            order: QueueOrder::default(),
             usual_slots: bounds.slots.max(1),
             running: 0,
-            misses: Line::new(),
-            bypasses: Line::new(),
-            refreshes: Line::new(),
+            misses: ClassQueue::new(),
+            bypasses: ClassQueue::new(),
+            refreshes: ClassQueue::new(),
             is_bypasses_turn: false,
             waiters: 0,
             held_ms: None,
-            seen: Seen { last: None, before: None },
+            seen: LastPrincipals { last: None, before: None },
         }
     }
 
     /// From the next run that waits on, queues have this order.
-    pub fn put_in_order(&mut self, order: LineOrder) {
+    pub fn put_in_order(&mut self, order: QueueOrder) {
         self.order = order;
     }
 
     /// A run of `principal` wants a slot, and waits for any time.
-    pub fn ask(&mut self, principal: &P) -> Asked {
+    pub fn ask(&mut self, principal: &P) -> TurnAnswer {
         if self.takes_free_slot() {
-            return Asked::Runs;
+            return TurnAnswer::Runs;
         }
         self.queue(principal, RunClass::Miss, 0)
     }
 
     /// A run of `principal` wants a slot within `wait_max`.
-    pub fn ask_within(&mut self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Asked {
+    pub fn ask_within(
+        &mut self,
+        principal: &P,
+        class: RunClass,
+        now: MonoTime,
+        wait_max: Millis,
+    ) -> TurnAnswer {
         self.ask_costing(principal, (class, 0), now, wait_max)
     }
 
@@ -194,10 +200,10 @@ impl<P: Ord + Clone> Turns<P> {
         (class, cost_us): (RunClass, u64),
         now: MonoTime,
         wait_max: Millis,
-    ) -> Asked {
+    ) -> TurnAnswer {
         self.note_asked(principal, now);
         if self.has_slot_for(class) && self.takes_free_slot() {
-            return Asked::Runs;
+            return TurnAnswer::Runs;
         }
         match self.judge(principal, class, now, wait_max) {
             Some(refusal) => refusal,
@@ -213,7 +219,7 @@ impl<P: Ord + Clone> Turns<P> {
         class: RunClass,
         now: MonoTime,
         wait_max: Millis,
-    ) -> Option<Asked> {
+    ) -> Option<TurnAnswer> {
         self.note_asked(principal, now);
         if self.has_slot_for(class) {
             return None;
@@ -285,7 +291,7 @@ impl<P: Ord + Clone> Turns<P> {
         is_free
     }
 
-    fn line(&self, class: RunClass) -> &Line<P> {
+    fn line(&self, class: RunClass) -> &ClassQueue<P> {
         match class {
             RunClass::Miss => &self.misses,
             RunClass::Bypass => &self.bypasses,
@@ -294,7 +300,7 @@ impl<P: Ord + Clone> Turns<P> {
         }
     }
 
-    fn line_mut(&mut self, class: RunClass) -> &mut Line<P> {
+    fn line_mut(&mut self, class: RunClass) -> &mut ClassQueue<P> {
         match class {
             RunClass::Miss => &mut self.misses,
             RunClass::Bypass => &mut self.bypasses,
@@ -304,7 +310,7 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// The last runs predict nothing after a silence: Neo4j may have been slow then, and all who ask at once now would be refused.
     fn note_asked(&mut self, principal: &P, now: MonoTime) {
-        let was_silent = |(_, at): &(P, MonoTime)| now.since(*at) > Millis(LINE_FORGETS_MS);
+        let was_silent = |(_, at): &(P, MonoTime)| now.since(*at) > Millis(QUEUE_FORGETS_MS);
         if self.running == 0 && self.seen.last.as_ref().is_some_and(was_silent) {
             self.held_ms = None;
         }
@@ -313,9 +319,9 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// The reason for not letting this run wait, if any. Behind fewer runs than there are slots it may always wait: the
     /// last runs predict the next one too badly.
-    fn judge(&self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Option<Asked> {
+    fn judge(&self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Option<TurnAnswer> {
         if class == RunClass::Prefetch {
-            return Some(Asked::WouldBeLate);
+            return Some(TurnAnswer::WouldBeLate);
         }
         let is_shared = self.seen.has_other(principal, now);
         let (held_ms, slots) = (self.held_ms?, self.usual_slots);
@@ -340,29 +346,29 @@ impl<P: Ord + Clone> Turns<P> {
         // A principal that asked lately counts here even if it is not waiting: the line would delay it.
         let principals = in_circle.max(1 + usize::from(is_shared));
         let is_over_its_part = principals > 1 && (own + 1) * principals > line.waiting + 1;
-        Some(if is_over_its_part { Asked::PrincipalFull } else { Asked::WouldBeLate })
+        Some(if is_over_its_part { TurnAnswer::PrincipalFull } else { TurnAnswer::WouldBeLate })
     }
 
-    fn queue(&mut self, principal: &P, class: RunClass, cost_us: u64) -> Asked {
+    fn queue(&mut self, principal: &P, class: RunClass, cost_us: u64) -> TurnAnswer {
         if let Some(refusal) = self.lacks_room(principal, class) {
             return refusal;
         }
         let waiter = WaiterId(self.waiters);
         // Equal marks: the first waiter goes first.
-        let cost_us = if self.order == LineOrder::Arrival { 0 } else { cost_us };
+        let cost_us = if self.order == QueueOrder::Arrival { 0 } else { cost_us };
         self.line_mut(class).push(principal, waiter, cost_us);
         self.waiters += 1;
-        Asked::Waits(waiter)
+        TurnAnswer::Waits(waiter)
     }
 
     /// The exceeded bound of the line, if any.
-    fn lacks_room(&self, principal: &P, class: RunClass) -> Option<Asked> {
+    fn lacks_room(&self, principal: &P, class: RunClass) -> Option<TurnAnswer> {
         let bounds = self.bounds;
         let line = self.line(class);
         if line.queue(principal) >= bounds.waiting_per_principal {
-            return Some(Asked::PrincipalFull);
+            return Some(TurnAnswer::PrincipalFull);
         }
-        (line.waiting >= bounds.waiting).then_some(Asked::Full)
+        (line.waiting >= bounds.waiting).then_some(TurnAnswer::Full)
     }
 
     fn next(&mut self) -> Option<WaiterId> {
@@ -376,7 +382,7 @@ impl<P: Ord + Clone> Turns<P> {
     }
 }
 
-impl<P: Ord + Clone> Line<P> {
+impl<P: Ord + Clone> ClassQueue<P> {
     const fn new() -> Self {
         Self { queues: BTreeMap::new(), circle: VecDeque::new(), waiting: 0 }
     }
@@ -431,17 +437,17 @@ impl<P: Ord + Clone> Line<P> {
     }
 }
 
-impl Queue {
+impl PrincipalQueue {
     /// While other principals wait as well, each later run of this queue also costs a turn of each of them.
     fn push(&mut self, waiter: WaiterId, cost_us: u64, principals: usize) {
-        let extra_max = LINE_EXTRA_US_MAX / (principals as u64).max(1);
-        let extra = cost_us.saturating_mul(LINE_STRETCH).min(extra_max);
+        let extra_max = QUEUE_EXTRA_US_MAX / (principals as u64).max(1);
+        let extra = cost_us.saturating_mul(QUEUE_STRETCH).min(extra_max);
         self.waiting.insert((self.came_us.saturating_add(extra), waiter));
-        self.came_us = self.came_us.saturating_add(cost_us.min(LINE_WORK_US_MAX));
+        self.came_us = self.came_us.saturating_add(cost_us.min(QUEUE_WORK_US_MAX));
     }
 }
 
-impl<P: Ord + Clone> Seen<P> {
+impl<P: Ord + Clone> LastPrincipals<P> {
     fn note(&mut self, principal: &P, now: MonoTime) {
         match &mut self.last {
             Some((last, at)) if last == principal => *at = now,

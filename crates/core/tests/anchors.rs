@@ -13,22 +13,22 @@ use hopcache_core::tags::{
     TouchedRole, TouchedTags,
 };
 use hopcache_core::time::MonoTime;
-use hopcache_core::written::{Change, Written, WrittenEpoch, WrittenRecord, WrittenTable};
+use hopcache_core::write_position::{Change, WriteEpoch, WritePosition, WritePositionTable, WriteRecord};
 
 const NOW: MonoTime = MonoTime(1_000_000);
 const NAME: DatabaseTag = DatabaseTag(7);
 
-fn mark(database: u8, epoch: u64, id: u64) -> Written {
+fn mark(database: u8, epoch: u64, id: u64) -> WritePosition {
     let position = Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) };
-    Written::at(WrittenEpoch(epoch), position)
+    WritePosition::at(WriteEpoch(epoch), position)
 }
 
 const ID: Key<&str> = Key::Property("id");
 const NAME_KEY: TagId = TagId(20);
 const TYPE: TagId = TagId(30);
 
-fn tagged(tag: TagId, id: u64) -> WrittenRecord {
-    WrittenRecord { name: NAME, written: mark(1, 0, id), tag: Some(tag) }
+fn tagged(tag: TagId, id: u64) -> WriteRecord {
+    WriteRecord { name: NAME, written: mark(1, 0, id), tag: Some(tag) }
 }
 
 /// A write that touched a tag of nodes so.
@@ -44,16 +44,21 @@ fn by_id(class: u64) -> TouchedTags {
     touched(NAME_KEY, &[TouchedRole { keys, ..TouchedRole::default() }])
 }
 
-fn take(table: &mut WrittenTable, id: u64, touched: &TouchedTags) -> Change {
+fn take(table: &mut WritePositionTable, id: u64, touched: &TouchedTags) -> Change {
     table.take_write(NAME, (mark(1, 0, id), touched), NOW)
 }
 
 /// The id up to which a read of `.name` has to have seen, of nodes with one of these values of a key.
-fn needed_by(table: &WrittenTable, key: Key<&str>, classes: &[u64]) -> u64 {
+fn needed_by(table: &WritePositionTable, key: Key<&str>, classes: &[u64]) -> u64 {
     needed(table, NAME_KEY, &[(NodeConstraint::new([key], []), false)], &[classes])
 }
 
-fn needed(table: &WrittenTable, tag: TagId, nodes: &[(NodeConstraint, bool)], classes: &[&[u64]]) -> u64 {
+fn needed(
+    table: &WritePositionTable,
+    tag: TagId,
+    nodes: &[(NodeConstraint, bool)],
+    classes: &[&[u64]],
+) -> u64 {
     let role = |(place, (_, is_ref)): (usize, &(NodeConstraint, bool))| NeedRole {
         constraint: u16::try_from(place).ok(),
         is_ref: *is_ref,
@@ -69,7 +74,7 @@ fn needed(table: &WrittenTable, tag: TagId, nodes: &[(NodeConstraint, bool)], cl
 
 #[test]
 fn an_anchored_write_ends_who_finds_by_the_same_value() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     assert_eq!(take(&mut table, 50, &by_id(42)), Change::Later);
     assert_eq!(needed_by(&table, ID, &[42]), 50);
     assert_eq!(needed_by(&table, ID, &[7, 42]), 50, "one of a list");
@@ -82,13 +87,13 @@ fn an_anchored_write_ends_who_finds_by_the_same_value() {
     assert_eq!(take(&mut table, 50, &by_id(42)), Change::Known);
     assert_eq!(take(&mut table, 49, &by_id(7)), Change::Later, "an earlier one is no known one");
     assert_eq!((needed_by(&table, ID, &[7]), needed_by(&table, ID, &[42])), (49, 50));
-    assert_eq!(table.records(), [WrittenRecord::of_all(NAME, mark(1, 0, 0)), tagged(NAME_KEY, 50)]);
+    assert_eq!(table.records(), [WriteRecord::of_all(NAME, mark(1, 0, 0)), tagged(NAME_KEY, 50)]);
 }
 
 /// A relationship is needed by both ends: a write that differs at one of them does not concern the read.
 #[test]
 fn one_role_separates() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     let keys: &[(Key<&str>, &[ClassId])] = &[(ID, &[ClassId(42)])];
     let (known, unknown) = (TouchedRole { keys, ..TouchedRole::default() }, TouchedRole::default());
     take(&mut table, 50, &touched(TYPE, &[unknown, known]));
@@ -109,7 +114,7 @@ fn one_role_separates() {
 /// new one lacks. Its element id may be any.
 #[test]
 fn a_new_node_is_known_as_a_whole() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     let keys: &[(Key<&str>, &[ClassId])] = &[(ID, &[ClassId(42)])];
     let role = TouchedRole {
         keys,
@@ -134,12 +139,12 @@ fn a_new_node_is_known_as_a_whole() {
 /// A gap: nothing is forgotten of what it hides, and later writes stay apart.
 #[test]
 fn what_may_lack_is_loose() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     take(&mut table, 50, &by_id(42));
     take(&mut table, 60, &by_id(43));
     assert_eq!(table.take_beside(tagged(NAME_KEY, 55), NOW), Change::Known, "write 55 may be among them");
     assert!(table.unrefine(mark(1, 0, 55)) && !table.unrefine(mark(1, 0, 55)));
-    let of = |table: &WrittenTable| [7, 42, 43].map(|class| needed_by(table, ID, &[class]));
+    let of = |table: &WritePositionTable| [7, 42, 43].map(|class| needed_by(table, ID, &[class]));
     assert_eq!(of(&table), [55, 55, 60]);
     take(&mut table, 54, &by_id(7));
     assert_eq!(of(&table), [55, 55, 60], "it ends nothing more");
@@ -152,7 +157,7 @@ fn what_may_lack_is_loose() {
 
 #[test]
 fn a_write_without_refinement_is_loose() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     take(&mut table, 50, &by_id(42));
     assert_eq!(take(&mut table, 51, &TouchedTags::new([NAME_KEY], None)), Change::Later);
     assert_eq!(needed_by(&table, ID, &[7]), 51);
@@ -164,7 +169,7 @@ fn a_write_without_refinement_is_loose() {
 /// Where its id says nothing, an anchored write is one of everything, as each other.
 #[test]
 fn a_write_of_another_count_has_touched_anything() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     take(&mut table, 90, &by_id(42));
     table.take_write(NAME, (mark(1, 1, 41), &by_id(42)), NOW);
     assert_eq!((table.of(NAME), needed_by(&table, ID, &[7])), (Some(mark(1, 1, 41)), 41));

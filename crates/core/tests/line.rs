@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_STRETCH};
+use hopcache_core::limits::{QUEUE_EXTRA_US_MAX, QUEUE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
+use hopcache_core::turns::{QueueOrder, RunClass, TurnAnswer, TurnBounds, Turns, WaiterId};
 
 use super::dice::Dice;
 
@@ -49,7 +49,7 @@ fn arrivals(overload: f64, spread: f64, principals: usize) -> Vec<Run> {
 }
 
 /// How long each run waits for its slot, in microseconds. The line empties after the last arrival.
-fn waits(runs: &[Run], order: LineOrder) -> Vec<u64> {
+fn waits(runs: &[Run], order: QueueOrder) -> Vec<u64> {
     let mut turns = Turns::new(BOUNDS);
     turns.put_in_order(order);
     let mut waiting: BTreeMap<WaiterId, usize> = BTreeMap::new();
@@ -72,8 +72,8 @@ fn waits(runs: &[Run], order: LineOrder) -> Vec<u64> {
         let wish = (RunClass::Miss, CLASSES[class].1);
         now_us = at_us.max(now_us);
         match turns.ask_costing(&principal, wish, MonoTime(now_us), Millis(u64::MAX)) {
-            Asked::Runs => ends.push(now_us + takes_us),
-            Asked::Waits(waiter) => assert_eq!(waiting.insert(waiter, next), None),
+            TurnAnswer::Runs => ends.push(now_us + takes_us),
+            TurnAnswer::Waits(waiter) => assert_eq!(waiting.insert(waiter, next), None),
             refused => panic!("{refused:?}"),
         }
         next += 1;
@@ -94,7 +94,7 @@ fn of_class(runs: &[Run], waits: &[u64], class: usize) -> Vec<u64> {
 fn short_runs_wait_less_under_overload_and_long_ones_not_much_more() {
     for (overload, spread, principals) in [(1.5, 0.0, 1), (1.5, 0.5, 1), (1.5, 0.5, 4), (0.9, 0.5, 1)] {
         let runs = arrivals(overload, spread, principals);
-        let (fifo, ours) = (waits(&runs, LineOrder::Arrival), waits(&runs, LineOrder::Shortest));
+        let (fifo, ours) = (waits(&runs, QueueOrder::Arrival), waits(&runs, QueueOrder::Shortest));
         println!(
             "{overload} x the work of {SLOTS} slots, spread {spread}, {principals} principals, {} runs",
             runs.len()
@@ -111,7 +111,7 @@ fn short_runs_wait_less_under_overload_and_long_ones_not_much_more() {
             println!("| {} ms | {before:.0?} | {after:.0?} | {:.0} |", cost_us / 1_000, extra as f64 / 1e3);
             assert!(class > 1 || after[1] < before[1], "a shorter run waits less");
             // A run under way may not have ended in the other order. The times of an expectation vary around it.
-            let bound = (LINE_STRETCH * cost_us).min(LINE_EXTRA_US_MAX) / SLOTS as u64 + CLASSES[2].1;
+            let bound = (QUEUE_STRETCH * cost_us).min(QUEUE_EXTRA_US_MAX) / SLOTS as u64 + CLASSES[2].1;
             if principals == 1 {
                 assert!(extra <= bound, "class {class}: {extra} us more, {bound} allowed");
             }
@@ -123,14 +123,14 @@ fn short_runs_wait_less_under_overload_and_long_ones_not_much_more() {
 #[test]
 fn no_run_starves_while_short_runs_never_cease() {
     let mut turns = Turns::new(TurnBounds { slots: 1, ..BOUNDS });
-    assert_eq!(turns.ask(&'c'), Asked::Runs);
+    assert_eq!(turns.ask(&'c'), TurnAnswer::Runs);
     let ask = |turns: &mut Turns<char>, cost_us| match turns.ask_costing(
         &'c',
         (RunClass::Miss, cost_us),
         MonoTime(0),
         Millis(u64::MAX),
     ) {
-        Asked::Waits(waiter) => waiter,
+        TurnAnswer::Waits(waiter) => waiter,
         other => panic!("{other:?}"),
     };
     let long = ask(&mut turns, 10_000);
@@ -140,7 +140,7 @@ fn no_run_starves_while_short_runs_never_cease() {
         ask(&mut turns, 1_000);
         turns.done() == Some(long)
     });
-    let bound = usize::try_from(LINE_STRETCH).unwrap() * 10;
+    let bound = usize::try_from(QUEUE_STRETCH).unwrap() * 10;
     assert!(passed.is_some_and(|passed| passed <= bound), "{passed:?} went first, {bound} allowed");
 }
 
@@ -148,12 +148,12 @@ fn no_run_starves_while_short_runs_never_cease() {
 #[test]
 fn in_the_order_of_arrival_the_first_goes_first() {
     let mut turns = Turns::new(TurnBounds { slots: 1, ..BOUNDS });
-    turns.put_in_order(LineOrder::Arrival);
-    assert_eq!(turns.ask(&'c'), Asked::Runs);
+    turns.put_in_order(QueueOrder::Arrival);
+    assert_eq!(turns.ask(&'c'), TurnAnswer::Runs);
     let costs_us = [100_000, 1_000, 10_000, 1, 50_000];
     let waiters = costs_us.map(|cost_us| {
         match turns.ask_costing(&'c', (RunClass::Miss, cost_us), MonoTime(0), Millis(u64::MAX)) {
-            Asked::Waits(waiter) => waiter,
+            TurnAnswer::Waits(waiter) => waiter,
             other => panic!("{other:?}"),
         }
     });

@@ -8,7 +8,7 @@ use hopcache_core::limits::{
     MEMBERS_MAX, NODE_NAME_LEN_MAX, PROBES_UNANSWERED_MAX, WEIGHT_MAX,
 };
 use hopcache_core::membership::{
-    BoltAddr, Card, Change, Heard, MemberState, Membership, NotAdmitted, Phase, Report, Weight,
+    BoltAddr, Card, CardAction, Change, MemberState, Membership, NotAdmitted, Phase, Report, Weight,
 };
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
@@ -41,7 +41,7 @@ fn pair() -> Membership {
 #[test]
 fn what_was_only_heard_is_probed_and_not_routed_to() {
     let mut members = Membership::new(card("node-a", 1, 1));
-    assert_eq!(members.heard(&card("node-b", 2, 2)), Ok(Heard::Probe(at(2))));
+    assert_eq!(members.heard(&card("node-b", 2, 2)), Ok(CardAction::Probe(at(2))));
     assert_eq!((names(&members).as_str(), members.epoch()), ("node-a", 1));
     assert_eq!(members.introductions().collect::<Vec<_>>(), [at(2)]);
     assert_eq!(members.answered(at(2), &card("node-b", 2, 2)), Ok(Change::Routing));
@@ -49,7 +49,7 @@ fn what_was_only_heard_is_probed_and_not_routed_to() {
     assert_eq!(members.introductions().count(), 0, "it has answered");
     // Down: gossip names it again, but only a probe brings it back.
     members.report(&name("node-b"), Report::Gone(Incarnation(2)));
-    assert_eq!(members.heard(&card("node-b", 2, 2)), Ok(Heard::Probe(at(2))));
+    assert_eq!(members.heard(&card("node-b", 2, 2)), Ok(CardAction::Probe(at(2))));
     assert_eq!(names(&members), "node-a");
 }
 
@@ -58,17 +58,17 @@ fn a_newer_card_of_a_known_life_holds_at_once_and_an_older_one_never() {
     let mut members = pair();
     let epoch = members.epoch();
     let draining = Card { revision: 2, phase: Phase::Draining, ..card("node-b", 2, 2) };
-    assert_eq!(members.heard(&draining), Ok(Heard::Known(Change::Routing)));
+    assert_eq!(members.heard(&draining), Ok(CardAction::Known(Change::Routing)));
     assert_eq!((names(&members).as_str(), members.epoch()), ("node-a", epoch + 1));
     let old = Card { revision: 1, ..card("node-b", 2, 2) };
-    assert_eq!(members.heard(&old), Ok(Heard::Known(Change::None)));
+    assert_eq!(members.heard(&old), Ok(CardAction::Known(Change::None)));
     // An answer that gossip has overtaken.
     assert_eq!(members.answered(at(2), &old), Ok(Change::None));
     assert_eq!(names(&members), "node-a");
     assert!(draining.supersedes(&old) && !old.supersedes(&draining) && !old.supersedes(&old));
     assert!(!Card { life: Incarnation(9), ..draining.clone() }.supersedes(&old), "lives have no order");
     let heavy = Card { revision: 3, phase: Phase::Ready, weight: Weight::new(250).unwrap(), ..old };
-    assert_eq!(members.heard(&heavy), Ok(Heard::Known(Change::Routing)));
+    assert_eq!(members.heard(&heavy), Ok(CardAction::Known(Change::Routing)));
     assert_eq!(members.routable()[1], (name("node-b"), Weight::new(250).unwrap()));
 }
 
@@ -147,7 +147,7 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
     assert_eq!(members.introductions().count(), 0);
     assert_eq!(
         members.heard(&card("node-a", 1, 7)),
-        Ok(Heard::Known(Change::None)),
+        Ok(CardAction::Known(Change::None)),
         "and nothing to complain of"
     );
     assert_eq!(
@@ -155,7 +155,7 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
         0,
         "an earlier life at this node's own address is not looked for"
     );
-    assert_eq!(members.heard(&card("node-a", 9, 1)), Ok(Heard::Known(Change::None)), "oneself");
+    assert_eq!(members.heard(&card("node-a", 9, 1)), Ok(CardAction::Known(Change::None)), "oneself");
     // A node that answers under this node's name is not an earlier life of this node; one that only came by gossip may
     // be.
     assert!(members.has_met_namesake(Incarnation(7)));
@@ -167,11 +167,11 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
     }
     assert!(!members.has_met_namesake(Incarnation(7)), "the oldest is forgotten");
     // Another life at another address: to be probed, and refused while the first lives.
-    assert_eq!(members.heard(&card("node-b", 9, 7)), Ok(Heard::Probe(at(9))));
+    assert_eq!(members.heard(&card("node-b", 9, 7)), Ok(CardAction::Probe(at(9))));
     assert!(members.answered(at(9), &card("node-b", 9, 7)).is_err());
     assert_eq!(members.introductions().count(), 0);
     // Another life at the same address: the port's owner is the node.
-    assert_eq!(members.heard(&card("node-b", 2, 8)), Ok(Heard::Probe(at(2))));
+    assert_eq!(members.heard(&card("node-b", 2, 8)), Ok(CardAction::Probe(at(2))));
     assert_eq!(members.answered(at(2), &card("node-b", 2, 8)), Ok(Change::Member));
 }
 
@@ -189,7 +189,7 @@ fn a_million_invented_nodes_take_a_bounded_room() {
     assert_eq!(members.introductions().count(), INTRODUCTIONS_MAX);
     let addrs: Vec<_> = members.introductions().collect();
     addrs.into_iter().for_each(|addr| members.dismiss(addr));
-    assert_eq!(members.heard(&card("node-c", 3, 1)), Ok(Heard::Probe(at(3))), "room again");
+    assert_eq!(members.heard(&card("node-c", 3, 1)), Ok(CardAction::Probe(at(3))), "room again");
     assert_eq!(names(&members), "node-a node-b");
 }
 

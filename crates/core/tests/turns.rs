@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::{LINE_EXTRA_US_MAX, LINE_FORGETS_MS, LINE_STRETCH};
+use hopcache_core::limits::{QUEUE_EXTRA_US_MAX, QUEUE_FORGETS_MS, QUEUE_STRETCH};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
+use hopcache_core::turns::{Left, RunClass, TurnAnswer, TurnBounds, Turns, WaiterId};
 use proptest::prelude::*;
 
 const BOUNDS: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 3, waiting: 5 };
 
-fn waits(asked: Asked) -> WaiterId {
-    let Asked::Waits(waiter) = asked else { panic!("{asked:?}") };
+fn waits(asked: TurnAnswer) -> WaiterId {
+    let TurnAnswer::Waits(waiter) = asked else { panic!("{asked:?}") };
     waiter
 }
 
 #[test]
 fn a_flood_of_one_delays_another_by_one_turn() {
     let mut turns = Turns::new(BOUNDS);
-    assert_eq!([turns.ask(&'b'), turns.ask(&'b')], [Asked::Runs; 2], "one alone has every slot");
+    assert_eq!([turns.ask(&'b'), turns.ask(&'b')], [TurnAnswer::Runs; 2], "one alone has every slot");
     let first = waits(turns.ask(&'b'));
     let second = waits(turns.ask(&'b'));
     let third = waits(turns.ask(&'b'));
-    assert_eq!(turns.ask(&'b'), Asked::PrincipalFull);
+    assert_eq!(turns.ask(&'b'), TurnAnswer::PrincipalFull);
     let of_a = waits(turns.ask(&'a'));
     let order: Vec<_> = (0..4).map(|_| turns.done().unwrap()).collect();
     assert_eq!(order, [first, of_a, second, third]);
@@ -31,7 +31,7 @@ fn a_flood_of_one_delays_another_by_one_turn() {
 #[test]
 fn who_leaves_gives_the_turn_on() {
     let mut turns = Turns::new(TurnBounds { slots: 1, ..BOUNDS });
-    assert_eq!(turns.ask(&'a'), Asked::Runs);
+    assert_eq!(turns.ask(&'a'), TurnAnswer::Runs);
     let (left, called, next) = (waits(turns.ask(&'a')), waits(turns.ask(&'b')), waits(turns.ask(&'c')));
     assert_eq!(turns.leave(&'a', left), Left::Queue);
     assert_eq!(turns.done(), Some(called));
@@ -46,7 +46,7 @@ fn all_queues_together_are_bounded() {
     for principal in 0..7 {
         turns.ask(&principal);
     }
-    assert_eq!((turns.ask(&8), turns.waiting()), (Asked::Full, 5));
+    assert_eq!((turns.ask(&8), turns.waiting()), (TurnAnswer::Full, 5));
 }
 
 const WIDE: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 1_000, waiting: 4_000 };
@@ -59,23 +59,23 @@ fn at(ms: u64) -> MonoTime {
 /// Two slots, both taken, that runs have held for 100 ms each so far.
 fn taken() -> Turns<char> {
     let mut turns = Turns::new(WIDE);
-    assert_eq!([turns.ask(&'x'), turns.ask(&'x')], [Asked::Runs; 2]);
+    assert_eq!([turns.ask(&'x'), turns.ask(&'x')], [TurnAnswer::Runs; 2]);
     for _ in 0..100 {
         assert_eq!(turns.done_after(Millis(100)), None);
-        assert_eq!(turns.ask(&'x'), Asked::Runs);
+        assert_eq!(turns.ask(&'x'), TurnAnswer::Runs);
     }
     turns
 }
 
-fn flood(turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
+fn flood(turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, TurnAnswer) {
     flood_of('f', turns, class, ms)
 }
 
 /// How many runs of a principal wait, and the answer to the next one.
-fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
+fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, TurnAnswer) {
     (0..1_000)
         .map(|count| (count, turns.ask_within(&who, class, at(ms), WAIT_MAX)))
-        .find(|(_, asked)| !matches!(asked, Asked::Waits(_)))
+        .find(|(_, asked)| !matches!(asked, TurnAnswer::Waits(_)))
         .unwrap()
 }
 
@@ -83,7 +83,7 @@ fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (us
 #[test]
 fn a_run_that_would_come_too_late_is_not_queued() {
     let mut turns = taken();
-    assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, Asked::WouldBeLate));
+    assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, TurnAnswer::WouldBeLate));
     assert_eq!(flood(&mut turns, RunClass::Bypass, 0).0, 10, "a line of its own, every second turn");
 }
 
@@ -93,7 +93,7 @@ fn behind_fewer_runs_than_slots_everybody_may_wait() {
     let mut turns = taken();
     for _ in 0..100 {
         assert_eq!(turns.done_after(Millis(60_000)), None);
-        assert_eq!(turns.ask(&'x'), Asked::Runs);
+        assert_eq!(turns.ask(&'x'), TurnAnswer::Runs);
     }
     assert_eq!(flood(&mut turns, RunClass::Miss, 0).0, 2);
 }
@@ -104,7 +104,7 @@ fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
     let mut turns = taken();
     assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 0).0, 20, "alone it has the whole line");
     assert_eq!(flood(&mut turns, RunClass::Miss, 1).0, 10, "half of 20, since both have turns");
-    assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2), (0, Asked::PrincipalFull), "its own doing");
+    assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2), (0, TurnAnswer::PrincipalFull), "its own doing");
 }
 
 /// F37: a flood's earlier queue takes nothing from another principal's part.
@@ -112,7 +112,7 @@ fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
 fn a_long_queue_of_one_leaves_the_others_part_alone() {
     let mut turns = taken();
     let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), WAIT_MAX));
-    let flooded = (19, Asked::PrincipalFull);
+    let flooded = (19, TurnAnswer::PrincipalFull);
     assert_eq!(
         flood(&mut turns, RunClass::Miss, 1),
         flooded,
@@ -127,15 +127,15 @@ fn a_long_queue_of_one_leaves_the_others_part_alone() {
 #[test]
 fn a_wait_is_reckoned_by_what_really_waits() {
     let mut turns = Turns::new(TurnBounds { slots: 32, ..WIDE });
-    (0..32).for_each(|_| assert_eq!(turns.ask(&0), Asked::Runs));
+    (0..32).for_each(|_| assert_eq!(turns.ask(&0), TurnAnswer::Runs));
     for _ in 0..100 {
         assert_eq!(turns.done_after(Millis(50)), None);
-        assert_eq!(turns.ask(&0), Asked::Runs);
+        assert_eq!(turns.ask(&0), TurnAnswer::Runs);
     }
     let mut ask = |who: u32| turns.ask_within(&who, RunClass::Miss, at(0), Millis(10_000));
-    assert!((1..=100).all(|who| matches!(ask(who), Asked::Waits(_))));
+    assert!((1..=100).all(|who| matches!(ask(who), TurnAnswer::Waits(_))));
     // 164 runs of 50 ms on 32 slots are 0.26 s.
-    assert!((0..65).all(|_| matches!(ask(0), Asked::Waits(_))));
+    assert!((0..65).all(|_| matches!(ask(0), TurnAnswer::Waits(_))));
     let (last, mut called) = (turns.waiting(), 0);
     while turns.done().is_some() {
         called += 1;
@@ -147,10 +147,10 @@ fn a_wait_is_reckoned_by_what_really_waits() {
 #[test]
 fn no_miss_is_refused_for_refreshes_that_wait() {
     let mut turns = taken();
-    assert_eq!(flood(&mut turns, RunClass::Refresh, 0), (20, Asked::WouldBeLate));
-    assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, Asked::WouldBeLate), "as without them");
+    assert_eq!(flood(&mut turns, RunClass::Refresh, 0), (20, TurnAnswer::WouldBeLate));
+    assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, TurnAnswer::WouldBeLate), "as without them");
     assert_eq!(flood(&mut turns, RunClass::Bypass, 0).0, 10);
-    assert!(matches!(turns.ask_within(&'f', RunClass::Refresh, at(0), WAIT_MAX), Asked::WouldBeLate));
+    assert!(matches!(turns.ask_within(&'f', RunClass::Refresh, at(0), WAIT_MAX), TurnAnswer::WouldBeLate));
 }
 
 /// The predicted refusal equals the real one, and takes no place.
@@ -170,7 +170,7 @@ fn nobody_is_limited_for_others_that_are_gone() {
     let mut turns = taken();
     let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), WAIT_MAX));
     assert_eq!(turns.leave(&'c', calm), Left::Queue);
-    assert_eq!(flood(&mut turns, RunClass::Miss, 70_000), (20, Asked::WouldBeLate));
+    assert_eq!(flood(&mut turns, RunClass::Miss, 70_000), (20, TurnAnswer::WouldBeLate));
 }
 
 /// F42: a refresh gets a free slot, and none that a miss or a write waits for.
@@ -187,7 +187,7 @@ fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
     assert_eq!(place(refresh), 4, "{order:?}");
     assert!(misses.map(place).is_sorted());
     assert_eq!(turns.done(), None);
-    assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), WAIT_MAX), Asked::Runs);
+    assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), WAIT_MAX), TurnAnswer::Runs);
 }
 
 /// F40: a prefetch gets a slot that is free now, or none: it never waits, so it takes no place in any line.
@@ -195,17 +195,20 @@ fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
 fn prefetches_run_at_once_or_not_at_all() {
     let mut turns = taken();
     for wait_max in [Millis(0), WAIT_MAX, Millis(u64::MAX)] {
-        assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), wait_max), Some(Asked::WouldBeLate));
-        assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), wait_max), Asked::WouldBeLate);
+        assert_eq!(
+            turns.would_refuse(&'p', RunClass::Prefetch, at(0), wait_max),
+            Some(TurnAnswer::WouldBeLate)
+        );
+        assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), wait_max), TurnAnswer::WouldBeLate);
     }
     assert_eq!(turns.waiting(), 0);
     // F40: the next client would wait for the last free slot.
     turns.done();
-    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Some(Asked::WouldBeLate));
-    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Asked::WouldBeLate);
+    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Some(TurnAnswer::WouldBeLate));
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), TurnAnswer::WouldBeLate);
     turns.done();
     assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), Millis(0)), None);
-    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), Asked::Runs);
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), TurnAnswer::Runs);
 }
 
 /// F40: in a probe of the origin's limit there is one slot for a moment. No prefetch takes it, not even a free one. One
@@ -214,13 +217,13 @@ fn prefetches_run_at_once_or_not_at_all() {
 fn a_probe_has_no_slot_for_a_prefetch() {
     let mut turns = Turns::new(TurnBounds { slots: 8, ..BOUNDS });
     assert!(turns.resize(1, 8).is_empty());
-    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Some(Asked::WouldBeLate));
-    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Asked::WouldBeLate);
-    assert_eq!(turns.ask_within(&'m', RunClass::Miss, at(0), WAIT_MAX), Asked::Runs);
+    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Some(TurnAnswer::WouldBeLate));
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), TurnAnswer::WouldBeLate);
+    assert_eq!(turns.ask_within(&'m', RunClass::Miss, at(0), WAIT_MAX), TurnAnswer::Runs);
     turns.done();
     assert!(turns.resize(1, 1).is_empty());
     assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), WAIT_MAX), None);
-    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), Asked::Runs);
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), WAIT_MAX), TurnAnswer::Runs);
 }
 
 /// Short runs go before a long one that came earlier, up to a multiple of its work. Then the long one is next, however
@@ -233,7 +236,7 @@ fn short_runs_go_first_and_starve_no_long_one() {
     let short: Vec<_> = (0..900).map(|_| ask(1_000)).collect();
     let order: Vec<_> = (0..901).map(|_| turns.done().unwrap()).collect();
     let place = order.iter().position(|each| *each == long).unwrap();
-    let most = usize::try_from(LINE_STRETCH * 10).unwrap();
+    let most = usize::try_from(QUEUE_STRETCH * 10).unwrap();
     assert!((most * 3 / 4..=most).contains(&place), "{most} short runs are its extra wait: place {place}");
     assert!(order.iter().filter(|each| **each != long).eq(&short), "equal runs keep their order");
 }
@@ -243,7 +246,7 @@ fn short_runs_go_first_and_starve_no_long_one() {
 fn the_extra_wait_is_bounded_for_any_expected_time() {
     for principals in [1_u8, 4] {
         let mut turns = Turns::new(TurnBounds { slots: 1, ..WIDE });
-        assert_eq!(turns.ask(&u8::MAX), Asked::Runs);
+        assert_eq!(turns.ask(&u8::MAX), TurnAnswer::Runs);
         let ask = |turns: &mut Turns<u8>, whose: u8, cost_us| {
             waits(turns.ask_costing(&whose, (RunClass::Miss, cost_us), at(0), Millis(u64::MAX)))
         };
@@ -257,20 +260,20 @@ fn the_extra_wait_is_bounded_for_any_expected_time() {
             ask(&mut turns, 0, 20_000);
         }
         let place = (0..).find(|_| turns.done().unwrap() == endless).unwrap();
-        let most = LINE_EXTRA_US_MAX / 20_000;
+        let most = QUEUE_EXTRA_US_MAX / 20_000;
         assert!(0 < place && place <= most, "{principals} principals: place {place}, {most} allowed");
     }
 }
 
 proptest! {
     /// The bound on waiting longer than in the order of arrival: the later runs that go first have together at most
-    /// `LINE_STRETCH` times the work of the run that they pass, and at most `LINE_EXTRA_US_MAX`.
+    /// `QUEUE_STRETCH` times the work of the run that they pass, and at most `QUEUE_EXTRA_US_MAX`.
     #[test]
     fn no_run_is_passed_by_more_than_a_few_times_its_work(
         steps in proptest::collection::vec(prop_oneof![2 => (1_u64..3_000_000).prop_map(Some), 1 => Just(None)], 1..300),
     ) {
         let mut turns = Turns::new(TurnBounds { slots: 1, ..WIDE });
-        assert_eq!(turns.ask(&'c'), Asked::Runs);
+        assert_eq!(turns.ask(&'c'), TurnAnswer::Runs);
         // Its work, and the work of later runs that went first, by waiter.
         let mut waiting: Vec<(WaiterId, u64, u64)> = Vec::new();
         let rest = vec![None; steps.len()];
@@ -285,7 +288,7 @@ proptest! {
                 let (_, work, _) = waiting.remove(place);
                 for (_, own, passed) in &mut waiting[..place] {
                     *passed += work;
-                    let most = (LINE_STRETCH * *own).min(LINE_EXTRA_US_MAX);
+                    let most = (QUEUE_STRETCH * *own).min(QUEUE_EXTRA_US_MAX);
                     prop_assert!(*passed <= most, "{passed} us of later work before {own} us");
                 }
             }
@@ -357,14 +360,14 @@ proptest! {
                     }
                 }
                 Step::Ask(whose) => match turns.ask(&whose) {
-                    Asked::Runs => running += 1,
-                    Asked::Waits(waiter) => notes.waiting.push((whose, waiter)),
-                    Asked::PrincipalFull => {
+                    TurnAnswer::Runs => running += 1,
+                    TurnAnswer::Waits(waiter) => notes.waiting.push((whose, waiter)),
+                    TurnAnswer::PrincipalFull => {
                         let own = notes.waiting.iter().filter(|(each, _)| *each == whose).count();
                         prop_assert_eq!(own, per_principal);
                     }
-                    Asked::Full => prop_assert_eq!(notes.waiting.len(), waiting),
-                    Asked::WouldBeLate => prop_assert!(false, "a run that may wait for ever is never late"),
+                    TurnAnswer::Full => prop_assert_eq!(notes.waiting.len(), waiting),
+                    TurnAnswer::WouldBeLate => prop_assert!(false, "a run that may wait for ever is never late"),
                 },
                 Step::Done if running > 0 => match turns.done() {
                     Some(waiter) => notes.called(waiter, 6),
@@ -399,10 +402,10 @@ proptest! {
 fn times_from_before_a_silence_refuse_nobody() {
     let after_a_slow_run = |silence_ms: u64| {
         let mut turns = Turns::new(TurnBounds { slots: 2, waiting_per_principal: 24, waiting: 48 });
-        assert_eq!(turns.ask_within(&'a', RunClass::Miss, at(0), WAIT_MAX), Asked::Runs);
+        assert_eq!(turns.ask_within(&'a', RunClass::Miss, at(0), WAIT_MAX), TurnAnswer::Runs);
         turns.done_after(Millis(60_000));
         let asked = (0..10).map(|_| turns.ask_within(&'a', RunClass::Miss, at(silence_ms), WAIT_MAX));
-        asked.filter(|asked| *asked == Asked::WouldBeLate).count()
+        asked.filter(|asked| *asked == TurnAnswer::WouldBeLate).count()
     };
-    assert_eq!([LINE_FORGETS_MS, LINE_FORGETS_MS + 1].map(after_a_slow_run), [6, 0]);
+    assert_eq!([QUEUE_FORGETS_MS, QUEUE_FORGETS_MS + 1].map(after_a_slow_run), [6, 0]);
 }

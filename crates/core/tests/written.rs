@@ -6,8 +6,8 @@ use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{
-    Change, Known, Learned, Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable,
+use hopcache_core::write_position::{
+    Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
 };
 use proptest::prelude::*;
 
@@ -21,12 +21,12 @@ fn at(database: u8, id: u64) -> Position {
     Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) }
 }
 
-fn mark(database: u8, epoch: u64, id: u64) -> Written {
-    Written::at(WrittenEpoch(epoch), at(database, id))
+fn mark(database: u8, epoch: u64, id: u64) -> WritePosition {
+    WritePosition::at(WriteEpoch(epoch), at(database, id))
 }
 
-fn record(name: DatabaseTag, written: Written) -> WrittenRecord {
-    WrittenRecord::of_all(name, written)
+fn record(name: DatabaseTag, written: WritePosition) -> WriteRecord {
+    WriteRecord::of_all(name, written)
 }
 
 /// The range of a run that carried `from`.
@@ -34,8 +34,8 @@ fn range(database: u8, from: u64, to: u64) -> ReadRange {
     ReadRange::new(Bookmark::NONE.with(Some(at(database, from))), at(database, to)).unwrap()
 }
 
-fn table(records: &[WrittenRecord]) -> WrittenTable {
-    let mut table = WrittenTable::default();
+fn table(records: &[WriteRecord]) -> WritePositionTable {
+    let mut table = WritePositionTable::default();
     records.iter().for_each(|record| {
         table.take(*record, NOW);
     });
@@ -43,7 +43,7 @@ fn table(records: &[WrittenRecord]) -> WrittenTable {
 }
 
 /// After a lost answer, as the engine does it.
-fn doubt(table: &mut WrittenTable, name: DatabaseTag) -> Written {
+fn doubt(table: &mut WritePositionTable, name: DatabaseTag) -> WritePosition {
     let written = table.in_doubt(name).unwrap();
     table.take(record(name, written), NOW);
     written
@@ -62,7 +62,7 @@ fn a_mark_ends_what_carried_less() {
     );
     assert!(table.ends(NAME, None, None), "nothing is known of it");
     assert!(!table.ends(OTHER, None, Some((&range(2, 1, 1), NOW))), "another database");
-    assert!(!WrittenTable::default().ends(NAME, None, None));
+    assert!(!WritePositionTable::default().ends(NAME, None, None));
 }
 
 /// Two names of one database: a write through one ends what was read through the other, also before this node has used that
@@ -79,8 +79,8 @@ fn an_alias_is_the_same_database() {
 }
 
 /// What a node's own Neo4j says about a name.
-fn found(database: u8) -> Known {
-    Known::by_answer(at(database, 30), MonoTime(7_000))
+fn found(database: u8) -> KnownDatabase {
+    KnownDatabase::by_answer(at(database, 30), MonoTime(7_000))
 }
 
 /// A server was replaced behind the same name.
@@ -88,9 +88,9 @@ fn found(database: u8) -> Known {
 fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let before = table.of(NAME);
-    assert_eq!(table.learn(NAME, found(1)), Learned::Name);
-    assert_eq!(table.learn(ALIAS, found(1)), Learned::Name);
-    assert_eq!(table.learn(NAME, found(2)), Learned::AnotherDatabase);
+    assert_eq!(table.learn(NAME, found(1)), NameChange::Name);
+    assert_eq!(table.learn(ALIAS, found(1)), NameChange::Name);
+    assert_eq!(table.learn(NAME, found(2)), NameChange::AnotherDatabase);
     assert!(table.ends(NAME, None, Some((&range(1, 90, 90), NOW))));
     assert!(!table.ends(NAME, None, Some((&range(2, 1, 1), NOW))));
     let still = table.still_needed(NAME, None, before).unwrap();
@@ -144,7 +144,7 @@ fn what_was_read_in_doubt_is_of_no_earlier_epoch() {
     let is_earlier = |id| table.is_of_earlier_epoch(&range(1, id, id), MonoTime(4_000));
     assert!(!is_earlier(53) && is_earlier(54), "54 may be of now, or of before a restore");
     // This node has not heard of the doubt.
-    let mut other = WrittenTable::default();
+    let mut other = WritePositionTable::default();
     other.take(record(NAME, mark(1, 0, 50)), NOW);
     other.take(record(NAME, mark(1, 1, 53)), heard);
     assert!(!other.is_of_earlier_epoch(&range(1, 53, 53), NOW));
@@ -162,7 +162,7 @@ fn a_doubt_hides_no_step_back() {
 }
 
 /// A write in doubt, and what its node hears when it asks.
-fn doubt_and_settle(table: &mut WrittenTable, newest: u64, now: MonoTime) -> Written {
+fn doubt_and_settle(table: &mut WritePositionTable, newest: u64, now: MonoTime) -> WritePosition {
     let before = doubt(table, NAME);
     let (settled, _) = table.after_asking(Some(before), at(1, newest));
     table.take(record(NAME, settled), now);
@@ -172,7 +172,7 @@ fn doubt_and_settle(table: &mut WrittenTable, newest: u64, now: MonoTime) -> Wri
 /// A node that begins hears of an epoch that is not its first. It has read nothing yet, and what the store has is of that epoch.
 #[test]
 fn the_first_epoch_that_a_node_hears_of_ends_nothing() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     table.take(record(NAME, mark(1, 3, 50)), MonoTime(5_000));
     assert!(!table.is_of_earlier_epoch(&range(1, 51, 51), MonoTime(0)));
 }
@@ -239,12 +239,12 @@ fn settling_undoes_no_other_write() {
 
 #[test]
 fn a_full_table_says_so() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     for number in 0..WRITTEN_DATABASES_MAX {
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&number.to_be_bytes());
         let position = Position { database: DatabaseUuid(uuid), id: TransactionId(1) };
-        let written = Written::at(WrittenEpoch(0), position);
+        let written = WritePosition::at(WriteEpoch(0), position);
         assert_eq!(table.take(record(DatabaseTag(number as u64), written), NOW), Change::Later);
     }
     assert_eq!(
@@ -254,7 +254,7 @@ fn a_full_table_says_so() {
     assert_eq!(table.records().len(), WRITTEN_DATABASES_MAX);
     // Of a database that has a place the mark is kept, by whatever name it comes: its entries by other names are ended.
     let database = DatabaseUuid([0; 16]);
-    let later = Written::at(WrittenEpoch(0), Position { database, id: TransactionId(9) });
+    let later = WritePosition::at(WriteEpoch(0), Position { database, id: TransactionId(9) });
     assert_eq!(table.take(record(DatabaseTag(u64::MAX), later), NOW), Change::Full { ends_others: true });
     assert_eq!(table.of(DatabaseTag(0)), Some(later));
 }
@@ -263,7 +263,7 @@ fn a_full_table_says_so() {
 fn the_board_names_those_who_listen() {
     let (one, other) = (NodeName::new("one").unwrap(), NodeName::new("other").unwrap());
     let now = |ms| MonoTime(1_000_000) + Millis(ms);
-    let mut board = WrittenBoard::default();
+    let mut board = WriteBoard::default();
     assert_eq!(board.hear(now(0), &one, Millis(500)).records, []);
     assert_eq!(board.hear(now(300), &other, Millis(500)).records, []);
     let told = board.tell(now(400), &[record(NAME, mark(1, 0, 50))]);
@@ -278,8 +278,8 @@ fn the_board_names_those_who_listen() {
 /// A write by the former count of the ids is told so, or its mark would end nothing.
 #[test]
 fn the_board_tells_where_ids_are_counted_anew() {
-    let mut board = WrittenBoard::default();
-    let mut anew = |records: &[WrittenRecord]| board.tell(MonoTime(1), records).1;
+    let mut board = WriteBoard::default();
+    let mut anew = |records: &[WriteRecord]| board.tell(MonoTime(1), records).1;
     assert_eq!(anew(&[record(NAME, mark(1, 0, 50))]), []);
     assert_eq!(anew(&[record(NAME, mark(1, 1, 41)), tagged(3, mark(1, 1, 44))]), []);
     assert_eq!(anew(&[tagged(4, mark(1, 0, 51))]), [record(NAME, mark(1, 1, 44))]);
@@ -289,15 +289,15 @@ fn the_board_tells_where_ids_are_counted_anew() {
 #[test]
 fn other_texts_are_no_records() {
     let text = record(NAME, mark(1, 2, 50)).to_text();
-    assert_eq!(WrittenRecord::from_text(&text), Some(record(NAME, mark(1, 2, 50))));
+    assert_eq!(WriteRecord::from_text(&text), Some(record(NAME, mark(1, 2, 50))));
     for other in ["", "x", &text[1..], &text[..text.len() - 1], &format!("{text} "), &text.replace('0', "g")]
     {
-        assert_eq!(WrittenRecord::from_text(other), None, "{other}");
+        assert_eq!(WriteRecord::from_text(other), None, "{other}");
     }
 }
 
-fn tagged(tag: u64, written: Written) -> WrittenRecord {
-    WrittenRecord { tag: Some(TagId(tag)), ..record(NAME, written) }
+fn tagged(tag: u64, written: WritePosition) -> WriteRecord {
+    WriteRecord { tag: Some(TagId(tag)), ..record(NAME, written) }
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn an_epoch_ends_the_marks_of_tags() {
 
 #[test]
 fn too_many_tags_are_anything() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     for tag in 0..=WRITTEN_TAGS_MAX as u64 {
         table.take(tagged(tag, mark(1, 0, 100 + tag)), NOW);
     }
@@ -360,13 +360,16 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
     assert_eq!(needed(Some(mark(1, 0, 40))), Some(mark(1, 0, 50)));
     assert_eq!(needed(Some(mark(1, 0, 60))), Some(mark(1, 0, 60)));
     assert_eq!(needed(Some(mark(2, 0, 60))), Some(mark(1, 0, 50)), "the sender took it for another database");
-    assert_eq!(WrittenTable::default().needed_beside(NAME, None, Some(mark(1, 0, 9))), Some(mark(1, 0, 9)));
+    assert_eq!(
+        WritePositionTable::default().needed_beside(NAME, None, Some(mark(1, 0, 9))),
+        Some(mark(1, 0, 9))
+    );
 }
 
 #[test]
 fn the_board_keeps_marks_of_tags_within_its_bound() {
     let now = MonoTime(1_000_000);
-    let mut board = WrittenBoard::default();
+    let mut board = WriteBoard::default();
     board.tell(now, &[tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60)), tagged(1, mark(1, 0, 49))]);
     assert_eq!(board.records(), [tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60))]);
     board.tell(now, &[record(NAME, mark(1, 0, 55))]);
@@ -376,8 +379,8 @@ fn the_board_keeps_marks_of_tags_within_its_bound() {
     let many: Vec<_> = (3..WRITTEN_RECORDS_MAX as u64 + 1).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
     board.tell(now, &many);
     assert_eq!(board.records().len(), WRITTEN_RECORDS_MAX);
-    board.tell(now, &[WrittenRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }]);
-    let last = WrittenRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) };
+    board.tell(now, &[WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }]);
+    let last = WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) };
     assert_eq!(board.records(), [record(NAME, mark(1, 0, 70)), last], "all of one name become one");
 }
 
@@ -385,7 +388,7 @@ fn the_board_keeps_marks_of_tags_within_its_bound() {
 #[test]
 fn a_full_board_keeps_the_later_marks() {
     let now = MonoTime(1_000_000);
-    let mut board = WrittenBoard::default();
+    let mut board = WriteBoard::default();
     let many: Vec<_> = (0..WRITTEN_RECORDS_MAX as u64).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
     board.tell(now, &many);
     board.tell(now, &[record(NAME, mark(1, 0, 60))]);
@@ -396,7 +399,7 @@ fn a_full_board_keeps_the_later_marks() {
 #[test]
 fn a_name_without_a_place_makes_the_board_forget_no_tags() {
     let now = MonoTime(1_000_000);
-    let mut board = WrittenBoard::default();
+    let mut board = WriteBoard::default();
     let names = 0..WRITTEN_DATABASES_MAX as u64;
     let mut told: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
     let tags = 0..(WRITTEN_RECORDS_MAX - WRITTEN_DATABASES_MAX) as u64;
@@ -408,14 +411,12 @@ fn a_name_without_a_place_makes_the_board_forget_no_tags() {
     assert_eq!(board.records(), before);
 }
 
-fn any_tagged_record() -> impl Strategy<Value = WrittenRecord> {
-    (0..4_u64, 0..20_u64, prop::option::of(0..4_u64)).prop_map(|(epoch, id, tag)| WrittenRecord {
-        tag: tag.map(TagId),
-        ..record(NAME, mark(1, epoch, id))
-    })
+fn any_tagged_record() -> impl Strategy<Value = WriteRecord> {
+    (0..4_u64, 0..20_u64, prop::option::of(0..4_u64))
+        .prop_map(|(epoch, id, tag)| WriteRecord { tag: tag.map(TagId), ..record(NAME, mark(1, epoch, id)) })
 }
 
-fn any_record() -> impl Strategy<Value = WrittenRecord> {
+fn any_record() -> impl Strategy<Value = WriteRecord> {
     // One name for each database, so that the order of tellings does not decide what a name means.
     let id = prop_oneof![0..6_u64, Just(u64::MAX)];
     (0..3_u8, 0..4_u64, id)
@@ -430,7 +431,7 @@ proptest! {
         order in proptest::collection::vec(any::<prop::sample::Index>(), 40),
     ) {
         let straight = table(&records);
-        let mut other = WrittenTable::default();
+        let mut other = WritePositionTable::default();
         if !records.is_empty() {
             order.iter().for_each(|place| { other.take(*place.get(&records), NOW); });
         }
@@ -446,7 +447,7 @@ proptest! {
         let table = table(&records);
         let newest = records.iter().map(|record| record.written.epoch()).max();
         let reads = [TagId(tag)];
-        let of_read = |record: &&WrittenRecord| {
+        let of_read = |record: &&WriteRecord| {
             Some(record.written.epoch()) == newest && record.tag.is_none_or(|own| own == TagId(tag))
         };
         let is_ended = records.iter().filter(of_read).any(|each| !each.written.is_seen_by(&range(1, from, 20)));
@@ -459,11 +460,11 @@ proptest! {
         records in proptest::collection::vec(any_tagged_record(), 0..20),
         order in proptest::collection::vec(any::<prop::sample::Index>(), 40),
     ) {
-        let of_one: Vec<_> = records.iter().map(|each| WrittenRecord {
+        let of_one: Vec<_> = records.iter().map(|each| WriteRecord {
             written: mark(1, 0, each.written.position().map_or(0, |at| at.id.0)), ..*each
         }).collect();
         let straight = table(&of_one);
-        let mut other = WrittenTable::default();
+        let mut other = WritePositionTable::default();
         if !of_one.is_empty() {
             order.iter().for_each(|place| { other.take(*place.get(&of_one), NOW); });
         }
@@ -484,8 +485,8 @@ proptest! {
         name: u64, uuid: [u8; 16], epoch: u64, id: u64, tag: Option<u64>,
     ) {
         let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
-        let written = Written::at(WrittenEpoch(epoch), position);
-        let record = WrittenRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) };
-        prop_assert_eq!(WrittenRecord::from_text(&record.to_text()), Some(record));
+        let written = WritePosition::at(WriteEpoch(epoch), position);
+        let record = WriteRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) };
+        prop_assert_eq!(WriteRecord::from_text(&record.to_text()), Some(record));
     }
 }

@@ -16,15 +16,15 @@ use crate::forms::shared::SharedForm;
 use crate::lexer::{Token, tokens};
 use crate::limits::STATEMENT_BYTES_MAX;
 use crate::syntax::Syntax;
-use crate::verdict::{Allowed, BypassReason, Lexed};
+use crate::verdict::{Allowed, BypassReason, TextVerdict};
 
 /// The results of one pass over a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// Its normal form: equal for texts with the same answer.
     pub normal: NormalForm,
-    /// Whether it may be a cacheable read. Its parameters are not known here: see [`Lexed::with_params`].
-    pub lexed: Lexed,
+    /// Whether it may be a cacheable read. Its parameters are not known here: see [`TextVerdict::with_params`].
+    pub lexed: TextVerdict,
     /// Its pattern.
     pub pattern: PatternId,
     /// Its shared form, if that was asked for, is proved, and the statement may be a cacheable read.
@@ -50,7 +50,7 @@ impl Statement {
         let tokens: Vec<Token> = tokens(text).collect();
         let normal = NormalForm::of_tokens(text, &tokens);
         let pattern = id_of_tokens(text, &tokens);
-        let lexed = Lexed::of_tokens(text, &tokens, allowed);
+        let lexed = TextVerdict::of_tokens(text, &tokens, allowed);
         let mut read = Self { normal, lexed, pattern, shared: None };
         // The form's length, not the text's: texts that share a form share the verdict.
         let is_unread = read.normal.as_str().len() > STATEMENT_BYTES_MAX || tokens_show_schema(text, &tokens);
@@ -60,7 +60,7 @@ impl Statement {
         match Syntax::of(text, &tokens) {
             Ok(syntax) if shares => read.shared = SharedForm::of_tree(text, &tokens, &syntax),
             Ok(_) => {}
-            Err(_) => read.lexed = Lexed::Bypass(BypassReason::Unreadable),
+            Err(_) => read.lexed = TextVerdict::Bypass(BypassReason::Unreadable),
         }
         read
     }
@@ -88,7 +88,7 @@ mod tests {
             let before = LEXED.get();
             let read = Statement::of(text, &Allowed::default(), true);
             assert_eq!(LEXED.get() - before, 1, "{text:?}");
-            let apart = (NormalForm::of(text), Lexed::of(text, &Allowed::default()), pattern_id(text));
+            let apart = (NormalForm::of(text), TextVerdict::of(text, &Allowed::default()), pattern_id(text));
             assert_eq!((read.normal, read.lexed, read.pattern), apart, "{text:?}");
             assert_eq!(read.shared, SharedForm::of(text), "{text:?}");
         }

@@ -1,5 +1,5 @@
-//! The fast reject: whether a text certainly is no cacheable read. [`Lexed::Write`] and
-//! [`Lexed::Bypass`] are final; [`Lexed::PerhapsRead`] is only permission to ask the server, whose
+//! The fast reject: whether a text certainly is no cacheable read. [`TextVerdict::Write`] and
+//! [`TextVerdict::Bypass`] are final; [`TextVerdict::PerhapsRead`] is only permission to ask the server, whose
 //! `EXPLAIN` is the authority on reads and writes.
 //!
 //! The server does not distinguish volatile from deterministic functions, so this module alone decides that, by lists
@@ -39,11 +39,11 @@ impl Allowed {
 
 /// The verdict from the tokens of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lexed {
+pub enum TextVerdict {
     /// Nothing excludes a read: ask the server.
     PerhapsRead,
     /// As `PerhapsRead` for parameters without a clock in them: a temporal function takes a value, and
-    /// `date({timezone: 'Z'})` is today. [`Lexed::with_params`] decides.
+    /// `date({timezone: 'Z'})` is today. [`TextVerdict::with_params`] decides.
     PerhapsReadOfParams,
     /// It has a clause that writes.
     Write,
@@ -88,7 +88,7 @@ hopcache_core::words! {
     }
 }
 
-impl Lexed {
+impl TextVerdict {
     /// The verdict from the tokens of `text`. Takes time linear in the length of the text.
     #[must_use]
     pub fn of(text: &str, allowed: &Allowed) -> Self {
@@ -159,7 +159,7 @@ pub struct Decider {
 }
 
 /// The name in `text` that decides its verdict; `None` if no name decides. If parameters decide
-/// ([`Lexed::with_params`]), it is the first function that takes one. For people only, so requests do not pay for it.
+/// ([`TextVerdict::with_params`]), it is the first function that takes one. For people only, so requests do not pay for it.
 #[must_use]
 pub fn decided_by(text: &str, allowed: &Allowed) -> Option<Decider> {
     let tokens: Vec<Token> = tokens(text).collect();
@@ -182,7 +182,7 @@ pub fn decided_by(text: &str, allowed: &Allowed) -> Option<Decider> {
 }
 
 /// The verdict, and the tokens that decide it.
-fn judge(view: View<'_>, allowed: &Allowed) -> (Lexed, Option<Range<usize>>) {
+fn judge(view: View<'_>, allowed: &Allowed) -> (TextVerdict, Option<Range<usize>>) {
     match whole(view) {
         Some((verdict, index)) => (verdict, Some(index..index + 1)),
         None => calls::judge(view, allowed),
@@ -205,7 +205,7 @@ fn trouble(token: &Token) -> Option<BypassReason> {
 }
 
 /// Verdicts on the text as a whole and on its clauses, each with the token that decides it.
-fn whole(view: View<'_>) -> Option<(Lexed, usize)> {
+fn whole(view: View<'_>) -> Option<(TextVerdict, usize)> {
     if let Some(verdict) = words::start(view) {
         return Some((verdict, 0));
     }
@@ -213,11 +213,11 @@ fn whole(view: View<'_>) -> Option<(Lexed, usize)> {
     let mut bypass = None;
     for index in 0..view.tokens.len() {
         if view.tokens[index].is(';') && index + 1 < view.tokens.len() {
-            return Some((Lexed::Bypass(BypassReason::ManyStatements), index));
+            return Some((TextVerdict::Bypass(BypassReason::ManyStatements), index));
         }
         // A write is a write, whatever else the text contains.
         match sight.clause(view, index) {
-            Some(Lexed::Write) => return Some((Lexed::Write, index)),
+            Some(TextVerdict::Write) => return Some((TextVerdict::Write, index)),
             found => bypass = bypass.or(found.map(|verdict| (verdict, index))),
         }
     }

@@ -7,7 +7,7 @@ use hopcache_core::key::{DatabaseTag, KeyForm, KeyHasher, KeyMaterial, Principal
 use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::SharedForm;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::{Allowed, Lexed};
+use hopcache_cypher::verdict::{Allowed, TextVerdict};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -289,7 +289,7 @@ fn a_prefix_is_part_of_the_key_and_of_the_pattern() {
         let read = |text: &String| Statement::of(text, &Allowed::default(), shares);
         let key = |text: &String| {
             let read = read(text);
-            assert_eq!((read.lexed, read.shared.is_some()), (Lexed::PerhapsRead, shares), "{text}");
+            assert_eq!((read.lexed, read.shared.is_some()), (TextVerdict::PerhapsRead, shares), "{text}");
             let material = KeyMaterial { database: "neo4j", scope, form: read.key_form(), params: &[0xA0] };
             hasher.query_key(&material).to_hex()
         };

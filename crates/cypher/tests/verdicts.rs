@@ -2,7 +2,7 @@
 //! `verdicts_real` shows that the server agrees.
 
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::{Allowed, BypassReason, Lexed, decided_by};
+use hopcache_cypher::verdict::{Allowed, BypassReason, TextVerdict, decided_by};
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ fn golden_verdicts() {
     assert!(rows.len() >= 80, "the table shrank to {}", rows.len());
     let wrong: Vec<_> = rows
         .iter()
-        .map(|row| (row, Lexed::of(&row.statement, &Allowed::default()).as_str()))
+        .map(|row| (row, TextVerdict::of(&row.statement, &Allowed::default()).as_str()))
         .filter(|(row, found)| row.lexer != *found)
         .map(|(row, found)| format!("{:?}: {} expected, {found} found", row.statement, row.lexer))
         .collect();
@@ -35,15 +35,18 @@ fn allowed(functions: &[&str], procedures: &[&str]) -> Allowed {
 fn configured_procedures_are_allowed_by_their_exact_case() {
     for extra in ["my.meta.schema", "my.meta.*", "my.*ma"] {
         let extra = allowed(&["my.f"], &[extra]);
-        assert_eq!(Lexed::of("CALL my . meta.schema()", &extra), Lexed::PerhapsRead);
+        assert_eq!(TextVerdict::of("CALL my . meta.schema()", &extra), TextVerdict::PerhapsRead);
         for text in
             ["CALL MY.meta.schema()", "CALL `my.meta`.schema()", "CALL my.other()", "CALL me.meta.x()"]
         {
-            assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::Procedure), "{text}");
+            assert_eq!(TextVerdict::of(text, &extra), TextVerdict::Bypass(BypassReason::Procedure), "{text}");
         }
     }
     let exact = allowed(&[], &["my.meta.schema"]);
-    assert_eq!(Lexed::of("CALL my.meta.schema.x()", &exact), Lexed::Bypass(BypassReason::Procedure));
+    assert_eq!(
+        TextVerdict::of("CALL my.meta.schema.x()", &exact),
+        TextVerdict::Bypass(BypassReason::Procedure)
+    );
 }
 
 /// Neo4j ignores the case of a function's name.
@@ -51,17 +54,21 @@ fn configured_procedures_are_allowed_by_their_exact_case() {
 fn configured_functions_are_allowed_in_any_case() {
     let extra = allowed(&["my.Text.*", "apoc.*", "rand*", "date*"], &["your.*"]);
     for text in ["RETURN MY.text.join([1])", "RETURN `my`.TEXT.`x y`()", "RETURN apoc.own.f(1)"] {
-        assert_eq!(Lexed::of(text, &extra), Lexed::PerhapsRead, "{text}");
+        assert_eq!(TextVerdict::of(text, &extra), TextVerdict::PerhapsRead, "{text}");
     }
     for text in ["RETURN my.texts()", "RETURN `my.text`.x()", "RETURN your.f()", "CALL my.text.p()"] {
         let reason =
             if text.starts_with("CALL") { BypassReason::Procedure } else { BypassReason::UnknownFunction };
-        assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(reason), "{text}");
+        assert_eq!(TextVerdict::of(text, &extra), TextVerdict::Bypass(reason), "{text}");
     }
     // What changes by itself is known, whatever the operator allows.
     for text in ["RETURN apoc.text.random(3)", "RETURN rand()", "RETURN date()", "RETURN datetime.realtime()"]
     {
-        assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::VolatileFunction), "{text}");
+        assert_eq!(
+            TextVerdict::of(text, &extra),
+            TextVerdict::Bypass(BypassReason::VolatileFunction),
+            "{text}"
+        );
     }
 }
 
@@ -78,7 +85,7 @@ fn functions_of_libraries_are_known() {
         "CALL db.schema.visualization()",
         "MATCH (n:A) CALL apoc.util.validate(n.x > 1, 'no', []) RETURN n",
     ] {
-        assert_eq!(Statement::of(text, &Allowed::default(), true).lexed, Lexed::PerhapsRead, "{text}");
+        assert_eq!(Statement::of(text, &Allowed::default(), true).lexed, TextVerdict::PerhapsRead, "{text}");
     }
     for (text, reason) in [
         ("RETURN apoc.coll.shuffle([1, 2])", BypassReason::VolatileFunction),
@@ -90,7 +97,7 @@ fn functions_of_libraries_are_known() {
         ("RETURN graph.byName('g')", BypassReason::UnknownFunction),
         ("RETURN date.mine()", BypassReason::UnknownFunction),
     ] {
-        assert_eq!(Lexed::of(text, &Allowed::default()), Lexed::Bypass(reason), "{text}");
+        assert_eq!(TextVerdict::of(text, &Allowed::default()), TextVerdict::Bypass(reason), "{text}");
     }
 }
 
@@ -101,13 +108,13 @@ fn a_clock_in_the_parameters_is_seen() {
         let inner = Value::Map(vec![(key.to_owned(), Value::from("Z"))]);
         encode_canonical(&Value::Map(vec![("d".to_owned(), inner)]))
     };
-    let verdict = Lexed::of("RETURN date($d) AS today", &Allowed::default());
-    assert_eq!(verdict, Lexed::PerhapsReadOfParams);
-    assert_eq!(verdict.with_params(&params("year")), Lexed::PerhapsRead);
-    assert_eq!(verdict.with_params(&params("timeZone")), Lexed::Bypass(BypassReason::VolatileFunction));
+    let verdict = TextVerdict::of("RETURN date($d) AS today", &Allowed::default());
+    assert_eq!(verdict, TextVerdict::PerhapsReadOfParams);
+    assert_eq!(verdict.with_params(&params("year")), TextVerdict::PerhapsRead);
+    assert_eq!(verdict.with_params(&params("timeZone")), TextVerdict::Bypass(BypassReason::VolatileFunction));
     assert_eq!(
-        Lexed::of("RETURN $d AS d", &Allowed::default()).with_params(&params("timezone")),
-        Lexed::PerhapsRead
+        TextVerdict::of("RETURN $d AS d", &Allowed::default()).with_params(&params("timezone")),
+        TextVerdict::PerhapsRead
     );
 }
 
@@ -117,19 +124,23 @@ fn a_clock_in_the_parameters_is_seen() {
 fn a_clock_in_disguise_is_seen_in_the_parameters() {
     let packed = |inner: Value| encode_canonical(&Value::Map(vec![("d".to_owned(), inner)]));
     let map = |key: &str| Value::Map(vec![(key.to_owned(), Value::from("Z"))]);
-    let volatile = Lexed::Bypass(BypassReason::VolatileFunction);
+    let volatile = TextVerdict::Bypass(BypassReason::VolatileFunction);
     for text in
         ["RETURN date($d) AS x", "RETURN date.truncate('day', $d) AS x", "RETURN localtime($`d`[0].a) AS x"]
     {
-        let verdict = Lexed::of(text, &Allowed::default());
-        assert_eq!(verdict, Lexed::PerhapsReadOfParams, "{text}");
-        assert_eq!(verdict.with_params(&packed(Value::from("2024-01-01"))), Lexed::PerhapsRead, "{text}");
+        let verdict = TextVerdict::of(text, &Allowed::default());
+        assert_eq!(verdict, TextVerdict::PerhapsReadOfParams, "{text}");
+        assert_eq!(
+            verdict.with_params(&packed(Value::from("2024-01-01"))),
+            TextVerdict::PerhapsRead,
+            "{text}"
+        );
         let default = packed(Value::from("DEFAULT_TEMPORAL_ARGUMENT"));
         assert_eq!(verdict.with_params(&default), volatile, "{text}");
         for key in ["tımezone", "TIMEZONE", "tİmeZone", "Tımezone"] {
             assert_eq!(verdict.with_params(&packed(map(key))), volatile, "{text} {key}");
         }
-        assert_eq!(verdict.with_params(&packed(map("tïmezone"))), Lexed::PerhapsRead, "{text}");
+        assert_eq!(verdict.with_params(&packed(map("tïmezone"))), TextVerdict::PerhapsRead, "{text}");
     }
 }
 
@@ -140,7 +151,7 @@ fn behind_a_prefix_the_verdict_is_the_same() {
     for row in rows.iter().filter(|row| !["prefix", "plan"].contains(&row.lexer.as_str())) {
         for prefix in ["CYPHER 5", "cypher 25 Runtime = slotted planner=COST", "/**/CYPHER CYPHER 25"] {
             let text = format!("{prefix} {}", row.statement);
-            assert_eq!(Lexed::of(&text, &Allowed::default()).as_str(), row.lexer, "{text:?}");
+            assert_eq!(TextVerdict::of(&text, &Allowed::default()).as_str(), row.lexer, "{text:?}");
         }
     }
     for text in [
@@ -148,13 +159,13 @@ fn behind_a_prefix_the_verdict_is_the_same() {
         "CYPHER 25 RETURN 1 AS a NEXT SHOW TRANSACTIONS YIELD transactionId AS i RETURN i",
     ] {
         assert_eq!(
-            Lexed::of(text, &Allowed::default()),
-            Lexed::Bypass(BypassReason::Administration),
+            TextVerdict::of(text, &Allowed::default()),
+            TextVerdict::Bypass(BypassReason::Administration),
             "{text}"
         );
     }
-    let interpolated = Lexed::of("CYPHER 25 RETURN s'{rand()}' AS x", &Allowed::default());
-    assert_eq!(interpolated, Lexed::Bypass(BypassReason::Unreadable));
+    let interpolated = TextVerdict::of("CYPHER 25 RETURN s'{rand()}' AS x", &Allowed::default());
+    assert_eq!(interpolated, TextVerdict::Bypass(BypassReason::Unreadable));
 }
 
 /// A temporal function is a read only if its argument certainly is no clock.
@@ -181,8 +192,8 @@ fn a_temporal_function_of_what_nobody_knows_is_volatile() {
             [format!("RETURN date({argument})"), format!("RETURN date.truncate('day', {argument}, {{}})")]
         {
             assert_eq!(
-                Lexed::of(&text, &Allowed::default()),
-                Lexed::Bypass(BypassReason::VolatileFunction),
+                TextVerdict::of(&text, &Allowed::default()),
+                TextVerdict::Bypass(BypassReason::VolatileFunction),
                 "{text}"
             );
         }
@@ -194,7 +205,7 @@ fn a_temporal_function_of_what_nobody_knows_is_volatile() {
 #[test]
 fn a_time_without_an_offset_in_its_text_is_volatile() {
     let verdict =
-        |call: &str| Lexed::of(&format!("MATCH (n) WHERE n.at < {call} RETURN n"), &Allowed::default());
+        |call: &str| TextVerdict::of(&format!("MATCH (n) WHERE n.at < {call} RETURN n"), &Allowed::default());
     for call in [
         "time({hour: 12, timezone: 'Europe/Berlin'})",
         "time({tımeZone: 'America/Port-au-Prince', hour: 12})",
@@ -214,7 +225,7 @@ fn a_time_without_an_offset_in_its_text_is_volatile() {
         "time.truncate('hour', localtime('12:30'))",
         "time.truncate('hour', $t)",
     ] {
-        assert_eq!(verdict(call), Lexed::Bypass(BypassReason::VolatileFunction), "{call}");
+        assert_eq!(verdict(call), TextVerdict::Bypass(BypassReason::VolatileFunction), "{call}");
     }
     for call in [
         "time('12:00+01:00')",
@@ -251,8 +262,8 @@ fn administration_anywhere_in_a_text_is_no_read() {
         "RETURN 1 AS `x` NEXT STOP DATABASE neo4j",
     ] {
         assert_eq!(
-            Lexed::of(text, &Allowed::default()),
-            Lexed::Bypass(BypassReason::Administration),
+            TextVerdict::of(text, &Allowed::default()),
+            TextVerdict::Bypass(BypassReason::Administration),
             "{text}"
         );
     }
@@ -266,7 +277,7 @@ fn administration_anywhere_in_a_text_is_no_read() {
         "MATCH (a), (start) USING JOIN ON start WHERE a.x = start.x RETURN a",
         "CALL db.labels() YIELD label AS show RETURN show LIMIT 1",
     ] {
-        assert_eq!(Lexed::of(text, &Allowed::default()), Lexed::PerhapsRead, "{text}");
+        assert_eq!(TextVerdict::of(text, &Allowed::default()), TextVerdict::PerhapsRead, "{text}");
     }
 }
 
@@ -283,7 +294,11 @@ fn interpolated_strings_are_no_read_and_share_no_key() {
         "CREATE (:A {x: s'{datetime()}'})",
     ];
     for text in texts {
-        assert_eq!(Lexed::of(text, &Allowed::default()), Lexed::Bypass(BypassReason::Unreadable), "{text}");
+        assert_eq!(
+            TextVerdict::of(text, &Allowed::default()),
+            TextVerdict::Bypass(BypassReason::Unreadable),
+            "{text}"
+        );
         assert_eq!(hopcache_cypher::forms::normal::NormalForm::of(text).as_str(), text);
     }
 }
@@ -297,7 +312,7 @@ fn deep_texts_are_read_in_linear_time() {
         "a.".repeat(500_000),
         "COUNT { RETURN ".repeat(60_000),
     ] {
-        let _ = Lexed::of(&text, &Allowed::default());
+        let _ = TextVerdict::of(&text, &Allowed::default());
         let _ = hopcache_cypher::forms::normal::NormalForm::of(&text);
         let _ = hopcache_cypher::forms::pattern::pattern(&text);
     }
@@ -333,14 +348,14 @@ proptest! {
         after in prop::collection::vec(prop::sample::select(CONTEXT.to_vec()), 0..12),
     ) {
         let text = format!("RETURN {} {call} {}", before.join(" "), after.join(" "));
-        let verdict = Lexed::of(&text, &Allowed::default());
-        prop_assert!(!matches!(verdict, Lexed::PerhapsRead | Lexed::PerhapsReadOfParams), "{text}: {verdict:?}");
+        let verdict = TextVerdict::of(&text, &Allowed::default());
+        prop_assert!(!matches!(verdict, TextVerdict::PerhapsRead | TextVerdict::PerhapsReadOfParams), "{text}: {verdict:?}");
     }
 
     /// I13.
     #[test]
     fn any_text_has_a_verdict(text in "\\PC{0,80}") {
-        let _ = Lexed::of(&text, &allowed(&["a*b"], &["a.b"]));
+        let _ = TextVerdict::of(&text, &allowed(&["a*b"], &["a.b"]));
     }
 }
 

@@ -20,7 +20,7 @@ use hopcache_packstream::{Value as Packed, Writer};
 use crate::failure::{self, failed};
 use crate::pool::{Pool, StartError, StillWanted};
 use crate::sample::Sample;
-use crate::statement::{self, Column, Prepared};
+use crate::statement::{self, Column, PreparedStatement};
 use crate::{load, values};
 
 /// How the embedded graph is set up.
@@ -205,7 +205,7 @@ fn refuse_foreign(run: &OriginRun) -> Result<(), OriginFault> {
 fn execute(
     graph: &mut Database,
     wanted: &StillWanted,
-    prepared: &Prepared,
+    prepared: &PreparedStatement,
     params: &HashMap<String, Graph>,
     bytes_max: usize,
     writes: &Writes,
@@ -244,7 +244,7 @@ fn with_range(mut result: ResultSet, from: Bookmark, to: Position) -> ResultSet 
     result
 }
 
-fn render(prepared: &Prepared, rows: &[Record], bytes_max: usize) -> Result<ResultSet, OriginFault> {
+fn render(prepared: &PreparedStatement, rows: &[Record], bytes_max: usize) -> Result<ResultSet, OriginFault> {
     let mut records = Vec::new();
     for row in rows {
         let mut out = Writer::new();

@@ -21,7 +21,7 @@ const READS: [&str; 5] = ["MATCH", "OPTIONAL", "UNWIND", "WITH", "RETURN"];
 
 /// A statement ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedStatement {
     /// The text for the library.
     pub(crate) text: String,
     /// Name of each column, and its name in the library.
@@ -39,7 +39,7 @@ pub(crate) struct Column {
 
 /// Why a statement is not given to the library. A client sees all of them as syntax errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum StatementRefusal {
     #[error("Unexpected end of input: the statement is empty")]
     Empty,
     #[error("Query cannot conclude with {0} (must be a RETURN clause or an update clause)")]
@@ -74,7 +74,7 @@ fn kind_of(tokens: &[Token<'_>]) -> StatementKind {
 }
 
 /// Finds columns and kind.
-pub(crate) fn prepare(statement: &str) -> Result<Prepared, Refused> {
+pub(crate) fn prepare(statement: &str) -> Result<PreparedStatement, StatementRefusal> {
     let tokens = tokens(statement);
     let kind = kind_of(&tokens);
     refuse_unknown(&tokens, kind)?;
@@ -84,32 +84,40 @@ pub(crate) fn prepare(statement: &str) -> Result<Prepared, Refused> {
         let found = match return_items(branch) {
             Some(items) => branch_columns(statement, &items, &mut edits)?,
             None if kind == StatementKind::Read => {
-                return Err(Refused::NoReturn(branch.first().map_or("", |token| token.text).to_uppercase()));
+                return Err(StatementRefusal::NoReturn(
+                    branch.first().map_or("", |token| token.text).to_uppercase(),
+                ));
             }
             None => Vec::new(),
         };
         match &columns {
             None => columns = Some(found),
             Some(first) if first.iter().map(|one| &one.name).ne(found.iter().map(|one| &one.name)) => {
-                return Err(Refused::UnionNames);
+                return Err(StatementRefusal::UnionNames);
             }
             Some(_) => {}
         }
     }
-    Ok(Prepared { text: edited(statement, &edits), columns: columns.unwrap_or_default(), kind })
+    Ok(PreparedStatement { text: edited(statement, &edits), columns: columns.unwrap_or_default(), kind })
 }
 
-fn refuse_unknown(tokens: &[Token<'_>], kind: StatementKind) -> Result<(), Refused> {
-    let first = tokens.first().ok_or(Refused::Empty)?;
+fn refuse_unknown(tokens: &[Token<'_>], kind: StatementKind) -> Result<(), StatementRefusal> {
+    let first = tokens.first().ok_or(StatementRefusal::Empty)?;
     let is_call = |name: &str| tokens.windows(2).any(|pair| pair[0].is(name) && pair[1].is("("));
     match () {
-        () if first.is("EXPLAIN") || first.is("PROFILE") => Err(Refused::Unknown("EXPLAIN and PROFILE")),
-        () if kind == StatementKind::Schema => Err(Refused::Unknown("commands that change the schema")),
+        () if first.is("EXPLAIN") || first.is("PROFILE") => {
+            Err(StatementRefusal::Unknown("EXPLAIN and PROFILE"))
+        }
+        () if kind == StatementKind::Schema => {
+            Err(StatementRefusal::Unknown("commands that change the schema"))
+        }
         () if tokens.iter().any(|token| token.kind == Kind::Word && token.is("CALL")) => {
-            Err(Refused::Unknown("CALL: it has no procedures"))
+            Err(StatementRefusal::Unknown("CALL: it has no procedures"))
         }
         // The library answers null for the number of a relationship.
-        () if is_call("id") => Err(Refused::Unknown("id(): compare nodes themselves, or the property id")),
+        () if is_call("id") => {
+            Err(StatementRefusal::Unknown("id(): compare nodes themselves, or the property id"))
+        }
         () => Ok(()),
     }
 }
@@ -133,12 +141,12 @@ fn branch_columns(
     statement: &str,
     items: &[&[Token<'_>]],
     edits: &mut Vec<(usize, String)>,
-) -> Result<Vec<Column>, Refused> {
+) -> Result<Vec<Column>, StatementRefusal> {
     let mut columns: Vec<Column> = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let column = column(statement, index, item, edits)?;
         if columns.iter().any(|other| other.name == column.name) {
-            return Err(Refused::SameName);
+            return Err(StatementRefusal::SameName);
         }
         columns.push(column);
     }
@@ -150,12 +158,12 @@ fn column(
     index: usize,
     item: &[Token<'_>],
     edits: &mut Vec<(usize, String)>,
-) -> Result<Column, Refused> {
+) -> Result<Column, StatementRefusal> {
     let same = |name: &str| Column { name: name.to_owned(), library_name: name.to_owned() };
     match item {
         // Nothing between two commas: the library names the error.
         [] => Ok(same("")),
-        [star] if star.is("*") => Err(Refused::Unknown("RETURN *: name the columns")),
+        [star] if star.is("*") => Err(StatementRefusal::Unknown("RETURN *: name the columns")),
         [one] if is_variable(one) => Ok(same(one.text)),
         [.., before, alias, name]
             if alias.is("AS") && !before.is(".") && matches!(name.kind, Kind::Word | Kind::Quoted) =>

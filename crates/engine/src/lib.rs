@@ -36,17 +36,17 @@ mod writes;
 pub use cache::{Cache, WatchedStore, copy, flight, memory};
 pub use engine::{Engine, Ports, Secrets};
 pub use fetch::{Crowd, CrowdUnderWay, Fetch, Verdict};
-pub use invalidate::{Invalidate, Purged, RingChange};
+pub use invalidate::{Invalidate, PurgeOutcome, RingChange};
 pub use model::policy::{Policy, ProofSettings, RefreshPolicy};
 pub use model::{
     ask, degree, event, fetch_times, identity, inspection, live, order, outcome, policy, ports, rendering,
     text_facts, trace, trouble, worker,
 };
-pub use path::{Path, ReadText, TransactionReads, explain, sizes};
+pub use path::{ParsedStatement, Path, TransactionReads, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
 pub use writes::{
-    DatabaseMarks, Effects, Invalidated, MARKER_KEY, MadeTokens, NetChange, PendingWrite, Writes,
+    DatabasePositions, Effects, InvalidationOutcome, MARKER_KEY, MadeTokens, NetChange, PendingWrite, Writes,
     watched_words,
 };
 

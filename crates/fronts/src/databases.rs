@@ -46,7 +46,7 @@ pub(crate) const HOME_DEFAULT: &str = "neo4j";
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 
 /// Credentials, the impersonated user, and the name in the request.
-type Asked = (Fingerprint, Option<String>, Option<String>);
+type DatabaseQuestion = (Fingerprint, Option<String>, Option<String>);
 type Answer = Result<Arc<str>, OriginError>;
 
 /// The way to the other nodes.
@@ -85,21 +85,21 @@ struct Asker {
     has_homes: bool,
     /// For how long an answer counts beyond [`DATABASES_MS`] while Neo4j cannot be asked.
     grace_ms: AtomicU64,
-    known: Mutex<LruCache<Asked, Known>>,
+    known: Mutex<LruCache<DatabaseQuestion, DatabaseAnswer>>,
     /// Questions under way: one for each name of a principal, for any number of waiting requests.
-    questions: Arc<FlightTable<Asked, Answer>>,
+    questions: Arc<FlightTable<DatabaseQuestion, Answer>>,
 }
 
 /// Neo4j's answer.
 #[derive(Clone)]
-struct Known {
+struct DatabaseAnswer {
     name: Arc<str>,
     since: Instant,
     /// Neo4j was silent: until then it is not asked again.
     silent_until: Option<Instant>,
 }
 
-impl Known {
+impl DatabaseAnswer {
     /// Whether it counts without another question.
     fn is_usable(&self) -> bool {
         let is_fresh = self.since.elapsed() < Duration::from_millis(DATABASES_MS);
@@ -164,7 +164,7 @@ impl Databases {
     /// Like [`Databases::find`] for a client that names none, without a wait: only from earlier answers.
     pub(crate) fn known_home(&self, identity: &Identity, impersonated: Option<&str>) -> Option<Arc<str>> {
         let asked = (identity.fingerprint, impersonated.map(str::to_owned), None);
-        self.asker.known(&asked).filter(Known::is_usable).map(|known| known.name)
+        self.asker.known(&asked).filter(DatabaseAnswer::is_usable).map(|known| known.name)
     }
 
     /// Asks for the home database of a client that Neo4j has just accepted, unless a new answer is known: in an outage it has to last as
@@ -185,7 +185,12 @@ impl Databases {
         Some(KnownHome { age_ms: Millis::from(known.since.elapsed()), name: (*known.name).to_owned() })
     }
 
-    fn launch(&self, leader: Leader<Asked, Answer>, identity: Arc<Identity>, asked: Asked) {
+    fn launch(
+        &self,
+        leader: Leader<DatabaseQuestion, Answer>,
+        identity: Arc<Identity>,
+        asked: DatabaseQuestion,
+    ) {
         let asker = Arc::clone(&self.asker);
         let mut tasks = self.tasks.lock();
         // Removes tasks that have ended. The table of questions bounds their number.
@@ -208,7 +213,7 @@ impl Asker {
     }
 
     /// Neo4j's last answer, unless it is too old for any use.
-    fn known(&self, asked: &Asked) -> Option<Known> {
+    fn known(&self, asked: &DatabaseQuestion) -> Option<DatabaseAnswer> {
         let mut known = self.known.lock();
         known.get(asked).filter(|known| known.since.elapsed() < self.grace()).cloned()
     }
@@ -216,8 +221,8 @@ impl Asker {
     /// The answer to a question that is under way, or what counts in its place.
     async fn answer(
         &self,
-        asked: &Asked,
-        known: Option<Known>,
+        asked: &DatabaseQuestion,
+        known: Option<DatabaseAnswer>,
         follower: Option<Follower<Answer>>,
     ) -> Answer {
         // Over HTTP the name as the client wrote it is part of the query key, so it is here too.
@@ -248,21 +253,21 @@ impl Asker {
     }
 
     /// Neo4j does not answer now: it is asked again a little later.
-    fn was_silent(&self, asked: &Asked) {
+    fn was_silent(&self, asked: &DatabaseQuestion) {
         if let Some(known) = self.known.lock().get_mut(asked) {
             known.silent_until = Some(Instant::now() + Duration::from_millis(DATABASES_RETRY_MS));
         }
     }
 
     /// The newest answer of the other nodes. It counts from Neo4j's answer, as at that node.
-    async fn ask_others(&self, asked: &Asked) -> Option<Arc<str>> {
+    async fn ask_others(&self, asked: &DatabaseQuestion) -> Option<Arc<str>> {
         let (whose, impersonated, None) = asked else { return None };
         let asked_at = Instant::now();
         let answers =
             self.others.ask_home(whose, impersonated.as_deref(), Millis(PEER_ANSWERS_WAIT_MS)).await;
         let newest = answers.into_iter().min_by_key(|home| home.age_ms)?;
         let since = asked_at.checked_sub(newest.age_ms.duration())?;
-        let known = Known { name: newest.name.into(), since, silent_until: None };
+        let known = DatabaseAnswer { name: newest.name.into(), since, silent_until: None };
         if known.since.elapsed() >= self.grace() {
             return None;
         }
@@ -273,7 +278,7 @@ impl Asker {
         Some(name)
     }
 
-    async fn ask(&self, identity: &Arc<Identity>, asked: &Asked) -> Answer {
+    async fn ask(&self, identity: &Arc<Identity>, asked: &DatabaseQuestion) -> Answer {
         let (_, impersonated, name) = asked;
         let run = OriginRun {
             identity: Arc::clone(identity),
@@ -302,12 +307,12 @@ impl Asker {
         }
     }
 
-    fn note(&self, asked: &Asked, answer: &Answer) {
+    fn note(&self, asked: &DatabaseQuestion, answer: &Answer) {
         let mut known = self.known.lock();
         match answer {
             Ok(name) => {
                 let name = Arc::clone(name);
-                known.put(asked.clone(), Known { name, since: Instant::now(), silent_until: None });
+                known.put(asked.clone(), DatabaseAnswer { name, since: Instant::now(), silent_until: None });
             }
             // What Neo4j has said before does not count any more.
             Err(error) if is_of_neo4j(&error.kind) => drop(known.pop(asked)),

@@ -26,7 +26,7 @@ pub enum FrontQuestion<'a> {
     /// answer is a [`KnownHome`](crate::credentials::credential_messages::KnownHome) or none.
     Home(Fingerprint, Option<&'a str>),
     /// A client's request, for the node that holds its transaction. The answer is
-    /// [`Handled`](crate::front::transactions::Handled).
+    /// [`TransactionResponse`](crate::front::transactions::Handled).
     Transaction(#[serde(borrow)] SentRequest<'a>),
     /// Asks for the node's part of a console's snapshot. The answer is JSON.
     ConsolePart,

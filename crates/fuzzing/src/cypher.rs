@@ -8,7 +8,7 @@ use hopcache_cypher::lexer::{TokenKind, tokens};
 use hopcache_cypher::limits::{ANCHOR_TEXT_BYTES_MAX, SHARED_TEXT_BYTES_MAX};
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::tags::ReadTags;
-use hopcache_cypher::verdict::{Allowed, Lexed};
+use hopcache_cypher::verdict::{Allowed, TextVerdict};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use serde_json::Value as Json;
 
@@ -28,13 +28,13 @@ pub(crate) fn check(bytes: &[u8]) {
     assert!(normal.as_str().len() <= text.len());
     let own = ["my.own*".parse().unwrap()];
     let allowed = Allowed::new(&own, &own);
-    let verdict = Lexed::of(&text, &allowed);
+    let verdict = TextVerdict::of(&text, &allowed);
     // Texts of one normal form share an entry: they have to share the verdict that lets them.
-    assert_eq!(Lexed::of(normal.as_str(), &allowed), verdict);
-    assert!(!has_trouble || matches!(verdict, Lexed::Bypass(_)), "what cannot be read is never cached");
+    assert_eq!(TextVerdict::of(normal.as_str(), &allowed), verdict);
+    assert!(!has_trouble || matches!(verdict, TextVerdict::Bypass(_)), "what cannot be read is never cached");
     check_statement(&text, (&normal, verdict), &allowed);
     let bound = verdict.with_params(bytes);
-    assert!(bound == verdict || verdict == Lexed::PerhapsReadOfParams);
+    assert!(bound == verdict || verdict == TextVerdict::PerhapsReadOfParams);
     check_anchor(&text, &normal);
     check_shared(&text, (&normal, verdict), &allowed);
     assert_eq!(pattern(normal.as_str()), pattern(&text));
@@ -42,7 +42,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// What the reader does not know is no read. It takes no other verdict back, and texts of one normal form share it.
-fn check_statement(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed: &Allowed) {
+fn check_statement(text: &str, (normal, verdict): (&NormalForm, TextVerdict), allowed: &Allowed) {
     let read = Statement::of(text, allowed, true);
     assert!(read.lexed == verdict || (verdict.may_read() && read.shared.is_none()));
     assert_eq!(Statement::of(normal.as_str(), allowed, true).lexed, read.lexed);
@@ -51,7 +51,7 @@ fn check_statement(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed:
 }
 
 /// A shared form is a text with that form, for all texts of a normal form the same, and a read if the text is one.
-fn check_shared(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed: &Allowed) {
+fn check_shared(text: &str, (normal, verdict): (&NormalForm, TextVerdict), allowed: &Allowed) {
     let shared = SharedForm::of(text);
     if text.len() <= SHARED_TEXT_BYTES_MAX {
         assert_eq!(SharedForm::of(normal.as_str()), shared);
@@ -59,8 +59,8 @@ fn check_shared(text: &str, (normal, verdict): (&NormalForm, Lexed), allowed: &A
     let Some(shared) = shared else { return };
     let again = SharedForm::of(shared.as_str()).map(|again| again.as_str().to_owned());
     assert!(again.is_some_and(|again| again == shared.as_str()), "a form is its own form");
-    if verdict == Lexed::PerhapsRead {
-        assert_eq!(Lexed::of(shared.as_str(), allowed), verdict);
+    if verdict == TextVerdict::PerhapsRead {
+        assert_eq!(TextVerdict::of(shared.as_str(), allowed), verdict);
     }
 }
 
@@ -79,7 +79,7 @@ fn check_anchor(text: &str, normal: &NormalForm) {
     }
     assert!(matches!(decode(&anchor.value), Ok(Value::Int(_) | Value::String(_) | Value::Bool(_))));
     let question = anchor.degree_statement();
-    assert_eq!(Lexed::of(&question, &Allowed::default()), Lexed::PerhapsRead, "{question}");
+    assert_eq!(TextVerdict::of(&question, &Allowed::default()), TextVerdict::PerhapsRead, "{question}");
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

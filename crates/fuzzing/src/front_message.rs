@@ -6,7 +6,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::message::encode_answer as encode;
 use hopcache_engine::outcome::{How, Reason};
 use hopcache_fronts::credentials::credential_messages::{CredentialAnswer, KnownHome};
-use hopcache_fronts::front::transactions::Handled;
+use hopcache_fronts::front::transactions::TransactionResponse;
 use hopcache_fronts::front::transactions::messages::{
     HolderRequest, Nonce, SentRequest, decode_answer, encode_answer,
 };
@@ -50,7 +50,7 @@ fn parts_of_request(request: &HolderRequest) -> (Nonce, &Method, &str, &HeaderMa
     (*nonce, &head.method, head.uri.path(), &head.headers, body)
 }
 
-fn parts_of_answer(answer: &Handled) -> (StatusCode, &HeaderMap, &Bytes, Option<How>) {
+fn parts_of_answer(answer: &TransactionResponse) -> (StatusCode, &HeaderMap, &Bytes, Option<How>) {
     (answer.status, &answer.headers, &answer.body, answer.how)
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.extend([None, Some(&home)].map(KnownHome::encode));
     for how in [None, Some(How::bypass(Reason::Transaction))] {
         let headers = HeaderMap::from_iter([(http::header::AGE, HeaderValue::from_static("3"))]);
-        seeds.push(encode_answer(&Handled {
+        seeds.push(encode_answer(&TransactionResponse {
             status: StatusCode::ACCEPTED,
             headers,
             body: body.clone(),

@@ -12,7 +12,7 @@ use hopcache_core::time::MonoTime;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Binding, Form, RealmTag, Rows};
 use hopcache_learning::{
-    Bounds, Digest, FormId, Kind, Lesson, OriginTag, PatternTag, QueryTag, SourceId, Successors,
+    Bounds, Digest, FormId, Kind, OriginTag, PatternTag, QueryTag, SourceId, Successors, TransitionCounts,
 };
 use hopcache_packstream::{Value, encode, encode_canonical};
 
@@ -133,20 +133,20 @@ fn taught(node: u64) -> Successors {
 }
 
 /// Merges a lesson twice: the second time nothing is new. Then another node reads this node's lessons.
-pub(crate) fn check_lesson(bytes: &[u8]) {
-    let Ok(lesson) = Lesson::decode(bytes) else { return };
+pub(crate) fn check_transition_counts(bytes: &[u8]) {
+    let Ok(counts) = TransitionCounts::decode(bytes) else { return };
     let bounds = Bounds::for_patterns(8);
     let (mut model, now) = (taught(1), MonoTime(1_000_000));
     model.members(&[OriginTag(1), OriginTag(2)]);
     for _ in 0..2 {
-        model.merge(&lesson, now, |_| true);
+        model.merge(&counts, now, |_| true);
         let sizes = model.sizes();
         assert!(sizes.patterns <= bounds.patterns && sizes.queries <= bounds.queries, "{sizes:?}");
         assert!(sizes.slots <= bounds.slots, "{sizes:?}");
         assert!(sizes.definition_bytes <= bounds.definition_bytes, "{sizes:?}");
     }
     let before = model.sizes();
-    model.merge(&lesson, now, |_| true);
+    model.merge(&counts, now, |_| true);
     assert_eq!(model.sizes(), before, "repetition changes nothing");
     for source in [SourceId::from(PatternTag(0)), SourceId::from(QueryTag(1))] {
         for prediction in model.predictions(source, now) {
@@ -156,11 +156,11 @@ pub(crate) fn check_lesson(bytes: &[u8]) {
     }
     for piece in model.next_pieces(4 * DELTA_PIECE_BYTES_MAX, now) {
         assert!(piece.len() <= DELTA_PIECE_BYTES_MAX);
-        Lesson::decode(&piece).expect("another node decodes the lesson");
+        TransitionCounts::decode(&piece).expect("another node decodes the lesson");
     }
 }
 
-pub(crate) fn lesson_seeds() -> Vec<Vec<u8>> {
+pub(crate) fn transition_counts_seeds() -> Vec<Vec<u8>> {
     let now = MonoTime(1_000_000);
     let mut seeds = taught(2).next_pieces(64 * DELTA_PIECE_BYTES_MAX, now);
     let digest = model(3).digest(now);
@@ -175,14 +175,14 @@ pub(crate) fn check_digest(bytes: &[u8]) {
     assert_eq!(Digest::decode(&written), Some(digest.clone()));
     let page = taught(1).answer_pull(&digest, MonoTime(1_000_000));
     assert!(page.len() <= PULL_PAGE_BYTES_MAX);
-    Lesson::decode(&page).expect("the answer decodes");
+    TransitionCounts::decode(&page).expect("the answer decodes");
 }
 
 pub(crate) fn digest_seeds() -> Vec<Vec<u8>> {
     let now = MonoTime(1_000_000);
     let (mut knows, mut lacks) = (taught(2), model(3));
     for piece in knows.next_pieces(DELTA_PIECE_BYTES_MAX, now) {
-        lacks.merge(&Lesson::decode(&piece).expect("a piece"), now, |_| true);
+        lacks.merge(&TransitionCounts::decode(&piece).expect("a piece"), now, |_| true);
     }
     vec![model(1).digest(now).encode(), knows.digest(now).encode(), lacks.digest(now).encode()]
 }

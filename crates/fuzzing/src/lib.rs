@@ -60,7 +60,11 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "gossip", check: gossip::check, seeds: gossip::seeds },
     Target { name: "fields", check: learning::check_fields, seeds: learning::fields_seeds },
     Target { name: "form", check: learning::check_form, seeds: learning::form_seeds },
-    Target { name: "lesson", check: learning::check_lesson, seeds: learning::lesson_seeds },
+    Target {
+        name: "lesson",
+        check: learning::check_transition_counts,
+        seeds: learning::transition_counts_seeds,
+    },
     Target { name: "pull_digest", check: learning::check_digest, seeds: learning::digest_seeds },
     Target { name: "bookmark", check: bookmark::check, seeds: bookmark::seeds },
     Target { name: "front_message", check: front_message::check, seeds: front_message::seeds },

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
-use hopcache_core::lease::log::LogMark;
+use hopcache_core::lease::log::CursorDigest;
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::proof::{CountedWrite, IdRange, Tally};
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::write_position::{DataOwner, WriteEpoch, WritePosition, WriteRecord};
 use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -20,10 +20,10 @@ use hopcache_engine::inspection::{
     CopyProof, CopyRefreshFacts, Inspection, KeyPlan, PrefetchedView, RefreshFacts,
 };
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, KnownWrites, Launches, Moved, Observation, Observed, ObservedQuery, Question,
-    Reply, SentOrder, ToldWrites, decode_answer, decode_fields, decode_moved, decode_page, decode_question,
-    decode_reply, encode_answer, encode_ask, encode_fields, encode_moved, encode_page, encode_question,
-    encode_reply, observed_pages,
+    BadMessage, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation, ObservationBatch,
+    ObservedQuery, Question, Reply, SentOrder, WriteNews, decode_answer, decode_fields, decode_moved,
+    decode_page, decode_question, decode_reply, encode_answer, encode_ask, encode_fields, encode_moved,
+    encode_page, encode_question, encode_reply, observed_pages,
 };
 use hopcache_engine::order::{Launch, Order, Skip};
 use hopcache_engine::outcome::{
@@ -33,15 +33,15 @@ use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
 use hopcache_engine::prefetch::{CandidateKind, FormId, PatternTag, SourceId};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
+use hopcache_learning::clock_offsets::SenderClock;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::sessions::SessionKey;
-use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Value, encode_canonical};
 
 use crate::draw::Draw;
 
 /// A sender that knows its database.
-const WHOSE: Whose = Whose { server: ServerTag(3), database: Some(DatabaseUuid([5; 16])) };
+const WHOSE: DataOwner = DataOwner { server: ServerTag(3), database: Some(DatabaseUuid([5; 16])) };
 
 thread_local! {
     static HASHER: KeyHasher = KeyHasher::new(b"a fuzzer's cluster key");
@@ -61,7 +61,7 @@ fn read(head: &ForwardedAsk) -> Option<Ask> {
     HASHER.with(|hasher| head.read(hasher, &Allowed::default(), MonoTime(1_000)).ok())
 }
 
-fn written(ask: &Ask, left_ms: Millis, of: (RingEpoch, Whose), near_hits: Option<u32>) -> Bytes {
+fn written(ask: &Ask, left_ms: Millis, of: (RingEpoch, DataOwner), near_hits: Option<u32>) -> Bytes {
     HASHER.with(|hasher| encode_ask((ask, hasher), left_ms, of, near_hits))
 }
 
@@ -121,12 +121,12 @@ fn check_question(bytes: &Bytes) {
 }
 
 /// An observation stays the same when a node passes it on.
-fn check_observed(observed: Observed) {
+fn check_observed(observed: ObservationBatch) {
     let now = MonoTime(1 << 40);
-    let teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
-    let read = |observed: Observed| observed.read(|_, _| now);
+    let sender = SenderClock { node: OriginTag(u64::MAX), life: Incarnation(7) };
+    let read = |observed: ObservationBatch| observed.read(|_, _| now);
     let Ok(all) = read(observed) else { return };
-    let again = observed_pages(&all, teller, now).into_iter().flat_map(|page| {
+    let again = observed_pages(&all, sender, now).into_iter().flat_map(|page| {
         let count = page.count();
         let again = read(page).expect("a page is sound");
         assert_eq!(again.len(), count);
@@ -139,7 +139,7 @@ fn check_observed(observed: Observed) {
             (one.query.key, one.session, one.began, one.ended),
             (other.query.key, other.session, other.began, other.ended)
         );
-        assert_eq!((other.teller, other.began_there), (teller, one.began));
+        assert_eq!((other.sender, other.began_there), (sender, one.began));
     }
 }
 
@@ -218,7 +218,7 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
         Question::Inspect(_) => (encode_answer(&sample_inspection(draw)), inspection),
         Question::Wanted { .. } => {
             let entry = Bytes::copy_from_slice(draw.short());
-            let value = Moved { left_ms: Millis(draw.number()), plan: sample_plan(), entry };
+            let value = MovedValue { left_ms: Millis(draw.number()), plan: sample_plan(), entry };
             (encode_moved(Some(&value)), moved)
         }
         Question::Observed(_) => (encode_answer(&()), unit),
@@ -352,7 +352,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         p: 0.75,
         by: holder().node,
     };
-    let teller = Teller { node: OriginTag(draw.number()), life: Incarnation(draw.number()) };
+    let sender = SenderClock { node: OriginTag(draw.number()), life: Incarnation(draw.number()) };
     let query = Arc::new(ObservedQuery {
         key: sample.key,
         database: Arc::clone(&sample.database),
@@ -365,36 +365,31 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         session: SessionKey([session; 32]),
         began: MonoTime(7_000),
         ended: MonoTime(9_000),
-        teller,
+        sender,
         began_there: MonoTime(7_000),
     };
     let at = Position { database: DatabaseUuid([5; 16]), id: TransactionId(draw.number()) };
-    let written = Written::at(WrittenEpoch(1), at);
+    let written = WritePosition::at(WriteEpoch(1), at);
     let (name, after) = (DatabaseTag(draw.number()), TransactionId(3));
-    let records = vec![WrittenRecord::of_all(name, written)];
+    let records = vec![WriteRecord::of_all(name, written)];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
-    let range = IdRange {
-        database: at.database,
-        epoch: WrittenEpoch(1),
-        after,
-        until: at.id,
-        doubted: draw.number(),
-    };
+    let range =
+        IdRange { database: at.database, epoch: WriteEpoch(1), after, until: at.id, doubted: draw.number() };
     let mut questions = vec![
         Question::Purge(Scope::Key(key)),
         Question::Purge(Scope::Tag(Tag::Database(name))),
         Question::Purge(Scope::All),
         Question::Inspect(key),
-        Question::Wanted { key, log: LogMark(draw.number()) },
+        Question::Wanted { key, log: CursorDigest(draw.number()) },
         Question::Plans(vec![(key, sample_plan())]),
         Question::Fields(vec![key, sample.key]),
         Question::Pull(Bytes::copy_from_slice(draw.short())),
         Question::Orders(vec![SentOrder::of(&order)]),
         Question::FlushWaste,
-        Question::Written(ToldWrites { records, by: holder(), counted }),
+        Question::Written(WriteNews { records, by: holder(), counted }),
         Question::Tally(name, range),
     ];
-    let pages = observed_pages(&[seen(3), seen(4)], teller, MonoTime(12_000));
+    let pages = observed_pages(&[seen(3), seen(4)], sender, MonoTime(12_000));
     questions.extend(pages.into_iter().map(Question::Observed));
     questions
 }
@@ -406,7 +401,7 @@ fn asks() -> Vec<Bytes> {
     let plain = Ask { freshness: Freshness::default(), ..sample.clone() };
     let bookmarks = Bookmark::NONE.with(range().map(|range| range.to()));
     let after = Ask { bookmarks, ..plain.clone() };
-    let written = range().map(|range| Written::at(WrittenEpoch(1), range.to()));
+    let written = range().map(|range| WritePosition::at(WriteEpoch(1), range.to()));
     let after_write = Ask { written, ..after.clone() };
     vec![send(&sample, None), send(&plain, Some(77)), send(&after, Some(77)), send(&after_write, Some(77))]
 }

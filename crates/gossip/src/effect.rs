@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 
 /// Why a datagram was refused. It changed nothing, unless noted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum DatagramRefusal {
     /// The datagram is longer than any datagram of a node.
     #[error("longer than any node sends")]
     TooLong,
@@ -79,7 +79,7 @@ pub enum Refused {
     IHaveLeft,
 }
 
-impl Refused {
+impl DatagramRefusal {
     /// The label of a metric.
     #[must_use]
     pub const fn label(self) -> &'static str {

@@ -11,7 +11,7 @@
 
 use hopcache_core::wire::{WIRE_VERSION, append};
 
-use crate::effect::Refused;
+use crate::effect::DatagramRefusal;
 use crate::identity::Identity;
 
 /// A frame of foca follows.
@@ -30,12 +30,12 @@ pub(crate) enum Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    pub(crate) fn read(datagram: &'a [u8]) -> Result<Self, Refused> {
+    pub(crate) fn read(datagram: &'a [u8]) -> Result<Self, DatagramRefusal> {
         match datagram {
             [FOCA_FRAME, WIRE_VERSION, frame @ ..] => Ok(Self::Foca(frame)),
             [ANNOUNCE, WIRE_VERSION, identity @ ..] => Ok(Self::Announcement(identity)),
-            [FOCA_FRAME | ANNOUNCE, version, ..] => Err(Refused::Incompatible(*version)),
-            _ => Err(Refused::Malformed),
+            [FOCA_FRAME | ANNOUNCE, version, ..] => Err(DatagramRefusal::Incompatible(*version)),
+            _ => Err(DatagramRefusal::Malformed),
         }
     }
 }

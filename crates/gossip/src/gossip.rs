@@ -21,7 +21,7 @@ use hopcache_core::wire::{from_bytes, take, to_bytes};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::effect::{Effect, Kind, Refused, Timer};
+use crate::effect::{DatagramRefusal, Effect, Kind, Timer};
 use crate::frame::{Frame, announcement, foca_frame};
 use crate::goodbyes::{Uninformed, goodbyes};
 use crate::identity::{Identity, Key};
@@ -115,14 +115,14 @@ impl Gossip {
     /// Handles a datagram that the cluster key has opened.
     ///
     /// # Errors
-    /// [`Refused`]. Even then the datagram's news about other members may have been taken.
-    pub fn heard(&mut self, datagram: &[u8], out: &mut Vec<Effect>) -> Result<(), Refused> {
+    /// [`DatagramRefusal`]. Even then the datagram's news about other members may have been taken.
+    pub fn heard(&mut self, datagram: &[u8], out: &mut Vec<Effect>) -> Result<(), DatagramRefusal> {
         self.wake(out);
         if self.left {
-            return Err(Refused::IHaveLeft);
+            return Err(DatagramRefusal::IHaveLeft);
         }
         if datagram.len() > GOSSIP_DATAGRAM_BYTES_MAX {
-            return Err(Refused::TooLong);
+            return Err(DatagramRefusal::TooLong);
         }
         let frame = match Frame::read(datagram)? {
             Frame::Foca(frame) => self.filter_members(frame)?,
@@ -130,9 +130,9 @@ impl Gossip {
         };
         let outcome = self.with_foca(out, |foca, runtime| foca.handle_data(&frame, runtime));
         outcome.map_err(|error| match error {
-            foca::Error::DataFromOurselves => Refused::FromMyself,
-            foca::Error::DataTooBig => Refused::TooLong,
-            _ => Refused::Malformed,
+            foca::Error::DataFromOurselves => DatagramRefusal::FromMyself,
+            foca::Error::DataTooBig => DatagramRefusal::TooLong,
+            _ => DatagramRefusal::Malformed,
         })
     }
 
@@ -282,9 +282,9 @@ impl Gossip {
     }
 
     /// The frame without members that may not enter the table. So foca's table never exceeds its bound.
-    fn filter_members(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
+    fn filter_members(&mut self, frame: &[u8]) -> Result<Vec<u8>, DatagramRefusal> {
         let mut rest = frame;
-        let header: Header<Identity> = take(&mut rest).map_err(|_| Refused::Malformed)?;
+        let header: Header<Identity> = take(&mut rest).map_err(|_| DatagramRefusal::Malformed)?;
         self.admit_sender(&header.src)?;
         let whom = match &header.message {
             Message::PingReq { target: whom, .. }
@@ -294,7 +294,7 @@ impl Gossip {
             _ => None,
         };
         if whom.is_some_and(|whom| !whom.card.is_reachable()) {
-            return Err(Refused::Unreachable);
+            return Err(DatagramRefusal::Unreachable);
         }
         let head = frame.get(..frame.len() - rest.len()).unwrap_or_default();
         if header.message == Message::Broadcast {
@@ -305,7 +305,7 @@ impl Gossip {
         let mut new = 0;
         for _ in 0..u16::from_be_bytes(*count) {
             let before = rest;
-            let member: Member<Identity> = take(&mut rest).map_err(|_| Refused::Malformed)?;
+            let member: Member<Identity> = take(&mut rest).map_err(|_| DatagramRefusal::Malformed)?;
             let bytes = before.get(..before.len() - rest.len()).unwrap_or_default();
             // The sender missed the goodbye, or sent this datagram before it heard of it.
             if member.state() == State::Down && !member.id().leaving && self.has_left(&member.id().key()) {
@@ -320,21 +320,21 @@ impl Gossip {
     }
 
     /// Turns an announcement into foca's announcement to this node, whose identity the sender does not know.
-    fn read_announcement(&mut self, announcement: &[u8]) -> Result<Vec<u8>, Refused> {
-        let src: Identity = from_bytes(announcement).map_err(|_| Refused::Malformed)?;
+    fn read_announcement(&mut self, announcement: &[u8]) -> Result<Vec<u8>, DatagramRefusal> {
+        let src: Identity = from_bytes(announcement).map_err(|_| DatagramRefusal::Malformed)?;
         self.admit_sender(&src)?;
         let dst = self.foca.identity().clone();
         Ok(to_bytes(&Header { src, src_incarnation: 0, dst, message: Message::Announce }))
     }
 
-    fn admit_sender(&mut self, sender: &Identity) -> Result<(), Refused> {
+    fn admit_sender(&mut self, sender: &Identity) -> Result<(), DatagramRefusal> {
         if sender.key() == self.foca.identity().key() {
-            return Err(Refused::FromMyself);
+            return Err(DatagramRefusal::FromMyself);
         }
         if !sender.card.is_reachable() {
-            return Err(Refused::Unreachable);
+            return Err(DatagramRefusal::Unreachable);
         }
-        if self.may_enter(sender, &mut 0) { Ok(()) } else { Err(Refused::Full) }
+        if self.may_enter(sender, &mut 0) { Ok(()) } else { Err(DatagramRefusal::Full) }
     }
 
     /// Whether foca may see this identity. Removes a dead member if that makes room. `new` counts the identities of this

@@ -44,7 +44,7 @@ mod spread;
 mod tests;
 mod timers;
 
-pub use effect::{Effect, Refused, Timer};
+pub use effect::{DatagramRefusal, Effect, Timer};
 pub use gossip::Gossip;
 pub use settings::Settings;
 pub use timers::Timers;

@@ -37,7 +37,7 @@ impl Entry {
 
 /// The result of offering a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Defined {
+pub(super) enum DefinitionOutcome {
     New,
     Known,
     Refused,
@@ -114,42 +114,42 @@ impl Definitions {
     }
 
     /// This node's own definition. Others' definitions give way.
-    pub(super) fn define(&mut self, name: Name, bytes: &[u8]) -> Defined {
+    pub(super) fn define(&mut self, name: Name, bytes: &[u8]) -> DefinitionOutcome {
         if let Some(entry) = self.entries.get_mut(&name)
             && entry.bytes.is_some()
         {
             entry.is_own = true;
             entry.was_idle = false;
             self.heard.remove(&name);
-            return Defined::Known;
+            return DefinitionOutcome::Known;
         }
         while !self.has_room(bytes.len()) {
             let Some(gives_way) = self.idle.first().or_else(|| self.heard.first()).copied() else {
-                return Defined::Refused;
+                return DefinitionOutcome::Refused;
             };
             self.forget(gives_way);
         }
         self.keep(name, Bytes::copy_from_slice(bytes), true);
         self.untold.insert(name);
-        Defined::New
+        DefinitionOutcome::New
     }
 
     /// Another node's definition, already checked. It may come before its first reference, so some unreferenced ones
     /// are kept too.
-    pub(super) fn hear(&mut self, name: Name, bytes: &Bytes) -> Defined {
+    pub(super) fn hear(&mut self, name: Name, bytes: &Bytes) -> DefinitionOutcome {
         let entry = self.entries.get(&name);
         if entry.is_some_and(|entry| entry.bytes.is_some()) {
-            return Defined::Known;
+            return DefinitionOutcome::Known;
         }
         let is_referred = entry.is_some_and(|entry| entry.refs > 0);
         let may_idle = self.idle_bytes + bytes.len() + OVERHEAD_BYTES <= self.bytes_max / 8;
         if !self.has_room(bytes.len()) || !(is_referred || may_idle) {
-            return Defined::Refused;
+            return DefinitionOutcome::Refused;
         }
         // A copy: it is a slice of a page of 64 KiB.
         self.keep(name, Bytes::copy_from_slice(bytes), false);
         self.heard.insert(name);
-        Defined::New
+        DefinitionOutcome::New
     }
 
     fn has_room(&self, len: usize) -> bool {

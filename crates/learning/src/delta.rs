@@ -69,7 +69,7 @@ pub enum Definition {
 
 /// A slot in a message: its life (by its place in the lesson), its age, its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ToldSlot {
+pub(super) struct SlotCounts {
     pub(super) life: usize,
     pub(super) age: u32,
     pub(super) tally: Tally,
@@ -77,37 +77,37 @@ pub(super) struct ToldSlot {
 
 /// The slots of one source and form that a lesson has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ToldRow {
+pub(super) struct RowCounts {
     pub(super) source: SourceId,
     pub(super) form: FormId,
-    pub(super) slots: Vec<ToldSlot>,
+    pub(super) slots: Vec<SlotCounts>,
 }
 
 /// The content of a piece or a page, read and within bounds, not accepted yet.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lesson {
+pub struct TransitionCounts {
     pub(super) is_page: bool,
     /// Where the next page continues.
     pub(super) next: Option<SourceId>,
     pub(super) lives: Vec<Claim>,
     /// Rows of one source are adjacent.
-    pub(super) rows: Vec<ToldRow>,
+    pub(super) rows: Vec<RowCounts>,
     pub(super) definitions: Vec<Definition>,
 }
 
 /// The bytes are no lesson: more than a page can have, or cut, or not of this format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed lesson")]
-pub struct LessonError;
+pub struct TransitionCountsError;
 
-impl Lesson {
+impl TransitionCounts {
     /// Reads a piece or a page. Total: any bytes are a lesson or an error, in time and memory linear in their length.
     ///
     /// # Errors
-    /// [`LessonError`], for the caller to count.
-    pub fn decode(bytes: &[u8]) -> Result<Self, LessonError> {
+    /// [`TransitionCountsError`], for the caller to count.
+    pub fn decode(bytes: &[u8]) -> Result<Self, TransitionCountsError> {
         let is_short = bytes.len() <= PULL_PAGE_BYTES_MAX;
-        is_short.then(|| Self::read(bytes)).flatten().ok_or(LessonError)
+        is_short.then(|| Self::read(bytes)).flatten().ok_or(TransitionCountsError)
     }
 
     fn read(mut bytes: &[u8]) -> Option<Self> {
@@ -115,12 +115,12 @@ impl Lesson {
         if lives.iter().any(|claim| claim.up_ms > UPTIME_MS_MAX) {
             return None;
         }
-        let mut lesson = Self { is_page, next, lives, ..Self::default() };
+        let mut counts = Self { is_page, next, lives, ..Self::default() };
         let mut source = None;
         while !bytes.is_empty() {
-            lesson.read_record(take(&mut bytes).ok()?, &mut source)?;
+            counts.read_record(take(&mut bytes).ok()?, &mut source)?;
         }
-        Some(lesson)
+        Some(counts)
     }
 
     fn read_record(&mut self, record: Record<'_>, source: &mut Option<SourceId>) -> Option<()> {
@@ -143,15 +143,15 @@ impl Lesson {
 
     fn read_row(&mut self, source: SourceId, form: FormId, slots: &[SentSlot]) -> Option<()> {
         let slots = slots.iter().map(|slot| self.read_slot(slot)).collect::<Option<Vec<_>>>()?;
-        (!slots.is_empty()).then(|| self.rows.push(ToldRow { source, form, slots }))
+        (!slots.is_empty()).then(|| self.rows.push(RowCounts { source, form, slots }))
     }
 
-    fn read_slot(&self, SentSlot(place, tally): &SentSlot) -> Option<ToldSlot> {
+    fn read_slot(&self, SentSlot(place, tally): &SentSlot) -> Option<SlotCounts> {
         let life = usize::try_from(place / EPOCHS_KEPT).ok()?;
         let age = place % EPOCHS_KEPT;
         // No epoch is before a life's first.
         self.lives.get(life).filter(|claim| claim.epoch() >= age)?;
-        Some(ToldSlot { life, age, tally: *tally })
+        Some(SlotCounts { life, age, tally: *tally })
     }
 }
 

@@ -16,6 +16,7 @@
 //! in the answer to a pull.
 
 pub mod budget;
+pub mod clock_offsets;
 mod definitions;
 mod delta;
 mod epochs;
@@ -23,28 +24,28 @@ pub mod evidence;
 pub mod fields;
 pub mod form;
 pub mod gain;
-mod pages;
 mod params;
 pub mod precision;
 mod pull;
+mod pull_budget;
 pub mod sessions;
 mod slots;
 mod source;
 mod space_saving;
 mod successors;
-pub mod tellers;
 pub mod templates;
 pub mod thinning;
 
-pub use delta::{Definition, Lesson, LessonError};
-pub use pages::PullPages;
+pub use delta::{Definition, TransitionCounts, TransitionCountsError};
 pub use params::Kind;
 pub use pull::Digest;
-pub use slots::{Decayed, Tally};
+pub use pull_budget::PullBudget;
+pub use slots::{DecayedTally, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
-pub use space_saving::{Offered, SpaceSaving};
+pub use space_saving::{OfferOutcome, SpaceSaving};
 pub use successors::{
-    Bounds, Merged, MostSeen, Outlook, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum,
+    Bounds, FrequentSources, MergeOutcome, Outlook, Prediction, Sizes, SourceSlice, SourceView, Successors,
+    Sum,
 };
 
 #[cfg(test)]

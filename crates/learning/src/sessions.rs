@@ -5,7 +5,7 @@
 //! of one session report at different times, and becomes `next` once. It never decides what a step teaches.
 //!
 //! For two requests through one node, that node's own clock gives the exact order. Times of two nodes agree within a
-//! skew of [`SESSION_SKEW_MS`] (`tellers`), and an edge needs both of
+//! skew of [`SESSION_SKEW_MS`] (`clock_offsets`), and an edge needs both of
 //!
 //! - `next.began ≥ before.ended − skew`: requests that overlap by more than twice the skew are no step, however late
 //!   they are reported;
@@ -30,7 +30,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::tellers::Teller;
+use crate::clock_offsets::SenderClock;
 
 /// Keyed digest of a session's id with database and principal: sessions never cross either (I5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -52,7 +52,7 @@ impl SessionKey {
 
 /// An observed query, with times by the clock of the session's owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen<Q> {
+pub struct QueryObservation<Q> {
     /// The query's key.
     pub key: QueryKey,
     /// When its request arrived.
@@ -60,7 +60,7 @@ pub struct Seen<Q> {
     /// When it was answered.
     pub ended: MonoTime,
     /// The node that received it.
-    pub teller: Teller,
+    pub sender: SenderClock,
     /// When it came, by that node's clock.
     pub began_there: MonoTime,
     /// Bytes that `query` keeps alive.
@@ -75,14 +75,14 @@ pub struct Step<Q> {
     /// Its session.
     pub session: SessionKey,
     /// At most [`SESSION_BEFORE_MAX`] that had ended when `next` began, the one that began last first.
-    pub before: Vec<Seen<Q>>,
+    pub before: Vec<QueryObservation<Q>>,
     /// The query that followed.
-    pub next: Seen<Q>,
+    pub next: QueryObservation<Q>,
 }
 
 /// The fate of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Observed {
+pub enum ObservationFate {
     /// It waits to settle.
     Taken,
     /// The same query of the same session, received by the same node at the same time, is here already.
@@ -131,9 +131,9 @@ pub struct Sessions<Q> {
 struct Session<Q> {
     heard: MonoTime,
     /// Sorted by their beginnings; at most [`SESSION_BEFORE_MAX`].
-    settled: Vec<Seen<Q>>,
+    settled: Vec<QueryObservation<Q>>,
     /// With the time at which each is due, in the order of arrival.
-    waiting: Vec<(MonoTime, Seen<Q>)>,
+    waiting: Vec<(MonoTime, QueryObservation<Q>)>,
     /// At most [`SESSION_GAPS_MAX`], the latest last.
     gaps: Vec<Gap>,
 }
@@ -141,29 +141,29 @@ struct Session<Q> {
 /// Observations are missing after the one of this node that began at this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Gap {
-    teller: Teller,
+    sender: SenderClock,
     began_there: MonoTime,
     began: MonoTime,
 }
 
 impl Gap {
-    fn is_after<Q>(&self, seen: &Seen<Q>) -> bool {
-        if seen.teller == self.teller {
+    fn is_after<Q>(&self, seen: &QueryObservation<Q>) -> bool {
+        if seen.sender == self.sender {
             seen.began_there <= self.began_there
         } else {
             seen.began <= self.began
         }
     }
 
-    fn parts<Q>(&self, before: &Seen<Q>, next: &Seen<Q>) -> bool {
+    fn parts<Q>(&self, before: &QueryObservation<Q>, next: &QueryObservation<Q>) -> bool {
         self.is_after(before) && !self.is_after(next)
     }
 }
 
-impl<Q> Seen<Q> {
+impl<Q> QueryObservation<Q> {
     /// Of one node and its own clock: the same request, however often it is reported.
     fn is_same(&self, other: &Self) -> bool {
-        (self.teller, self.began_there, self.key) == (other.teller, other.began_there, other.key)
+        (self.sender, self.began_there, self.key) == (other.sender, other.began_there, other.key)
     }
 
     /// The order in which the observations of a session began.
@@ -178,7 +178,7 @@ impl<Q> Seen<Q> {
     /// Whether this had ended when `next` began, not too long before. If two began in the same instant, nobody knows
     /// which was first, even if they took no time. See the top of this file.
     fn is_before(&self, next: &Self) -> bool {
-        let (began, ended, next_began, skew) = if self.teller == next.teller {
+        let (began, ended, next_began, skew) = if self.sender == next.sender {
             let took_us = self.end().0 - self.began.0;
             let ended_there = MonoTime(self.began_there.0.saturating_add(took_us));
             (self.began_there, ended_there, next.began_there, Millis::ZERO)
@@ -192,7 +192,7 @@ impl<Q> Seen<Q> {
 }
 
 impl<Q: Clone> Session<Q> {
-    fn all(&self) -> impl Iterator<Item = &Seen<Q>> {
+    fn all(&self) -> impl Iterator<Item = &QueryObservation<Q>> {
         self.settled.iter().chain(self.waiting.iter().map(|(_, seen)| seen))
     }
 
@@ -200,29 +200,29 @@ impl<Q: Clone> Session<Q> {
         self.all().map(|seen| seen.weight_bytes).sum()
     }
 
-    fn refuses(&self, seen: &Seen<Q>) -> Option<Observed> {
+    fn refuses(&self, seen: &QueryObservation<Q>) -> Option<ObservationFate> {
         if self.all().any(|other| other.is_same(seen)) {
-            return Some(Observed::Repeated);
+            return Some(ObservationFate::Repeated);
         }
         let is_full = self.settled.len() >= SESSION_BEFORE_MAX;
         if is_full && self.settled.first().is_some_and(|oldest| seen.place() < oldest.place()) {
-            return Some(Observed::Late);
+            return Some(ObservationFate::Late);
         }
-        (self.waiting.len() >= SESSION_WAITING_MAX).then_some(Observed::Full)
+        (self.waiting.len() >= SESSION_WAITING_MAX).then_some(ObservationFate::Full)
     }
 
-    fn before(&self, next: &Seen<Q>) -> Vec<Seen<Q>> {
-        let is_parted = |seen: &Seen<Q>| self.gaps.iter().any(|gap| gap.parts(seen, next));
-        let mut before: Vec<&Seen<Q>> =
+    fn before(&self, next: &QueryObservation<Q>) -> Vec<QueryObservation<Q>> {
+        let is_parted = |seen: &QueryObservation<Q>| self.gaps.iter().any(|gap| gap.parts(seen, next));
+        let mut before: Vec<&QueryObservation<Q>> =
             self.all().filter(|seen| seen.is_before(next) && !is_parted(seen)).collect();
         before.sort_by_key(|seen| std::cmp::Reverse(seen.place()));
         before.into_iter().take(SESSION_BEFORE_MAX).cloned().collect()
     }
 
-    fn note_gap(&mut self, teller: Teller) {
-        let of_teller = self.all().filter(|seen| seen.teller == teller);
-        let Some(last) = of_teller.max_by_key(|seen| seen.began_there) else { return };
-        let gap = Gap { teller, began_there: last.began_there, began: last.began };
+    fn note_gap(&mut self, sender: SenderClock) {
+        let of_sender = self.all().filter(|seen| seen.sender == sender);
+        let Some(last) = of_sender.max_by_key(|seen| seen.began_there) else { return };
+        let gap = Gap { sender, began_there: last.began_there, began: last.began };
         if self.gaps.last() == Some(&gap) {
             return;
         }
@@ -241,7 +241,7 @@ impl<Q: Clone> Session<Q> {
         steps.sort_by_key(|step| step.next.place());
         self.waiting.retain(|(due, _)| *due > now);
         self.settled.extend(steps.iter().map(|step| step.next.clone()));
-        self.settled.sort_by_key(Seen::place);
+        self.settled.sort_by_key(QueryObservation::place);
         let forgotten = self.settled.len().saturating_sub(SESSION_BEFORE_MAX);
         self.settled.drain(..forgotten);
         let mut gaps = std::mem::take(&mut self.gaps);
@@ -269,13 +269,18 @@ impl<Q: Clone> Sessions<Q> {
 
     /// Takes an observation at `now`. The session that was silent for longest gives way to a new one, and to bytes that
     /// have no room.
-    pub fn observe(&mut self, session: SessionKey, seen: Seen<Q>, now: MonoTime) -> Observed {
+    pub fn observe(
+        &mut self,
+        session: SessionKey,
+        seen: QueryObservation<Q>,
+        now: MonoTime,
+    ) -> ObservationFate {
         self.now = self.now.max(now);
         if let Some(refused) = self.sessions.get(&session).and_then(|known| known.refuses(&seen)) {
             return refused;
         }
         if self.waiting >= self.bounds.waiting || !self.has_room(session, seen.weight_bytes) {
-            return Observed::Full;
+            return ObservationFate::Full;
         }
         let due = self.now + Millis(SESSION_SETTLE_MS);
         let new = || Session { heard: self.now, settled: Vec::new(), waiting: Vec::new(), gaps: Vec::new() };
@@ -287,14 +292,14 @@ impl<Q: Clone> Sessions<Q> {
         self.waiting += 1;
         self.bytes += seen.weight_bytes;
         known.waiting.push((due, seen));
-        Observed::Taken
+        ObservationFate::Taken
     }
 
     /// Observations of this session by this node are missing after those that were taken: what comes later does not
     /// follow them.
-    pub fn note_gap(&mut self, session: SessionKey, teller: Teller) {
+    pub fn note_gap(&mut self, session: SessionKey, sender: SenderClock) {
         if let Some(known) = self.sessions.get_mut(&session) {
-            known.note_gap(teller);
+            known.note_gap(sender);
         }
     }
 

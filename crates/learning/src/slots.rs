@@ -61,7 +61,7 @@ pub(super) enum Event {
 
 /// Tallies of several nodes and epochs, each halved with every epoch of its age.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Decayed {
+pub struct DecayedTally {
     /// See [`Tally::seen`].
     pub seen: f64,
     /// See [`Tally::launched`].
@@ -70,7 +70,7 @@ pub struct Decayed {
     pub used: f64,
 }
 
-impl Decayed {
+impl DecayedTally {
     /// Adds `tally` as it counts at `age` epochs: each epoch halves it.
     pub(super) fn add(&mut self, tally: Tally, age: u32) {
         let weight = weight(age);
@@ -145,8 +145,8 @@ impl Row {
     }
 
     /// The present value of the row.
-    pub(super) fn value(&self, lives: &Lives, now: MonoTime) -> Decayed {
-        let mut value = Decayed::default();
+    pub(super) fn value(&self, lives: &Lives, now: MonoTime) -> DecayedTally {
+        let mut value = DecayedTally::default();
         for (slot, age) in self.live(lives, now) {
             value.add(slot.tally, age);
         }

@@ -19,7 +19,7 @@ struct Counter {
 
 /// The result of offering a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offered<K> {
+pub enum OfferOutcome<K> {
     /// It was there.
     Kept,
     /// There was room.
@@ -84,36 +84,36 @@ impl<K: Ord + Copy> SpaceSaving<K> {
     }
 
     /// This node saw `key` once more. Always finds room.
-    pub fn see(&mut self, key: K, amount: f64) -> Offered<K> {
+    pub fn see(&mut self, key: K, amount: f64) -> OfferOutcome<K> {
         if self.add(key, amount, true) {
-            return Offered::Kept;
+            return OfferOutcome::Kept;
         }
         let own = |weight, error| Counter { weight, error, is_own: true };
         if self.has_room() {
             self.put(key, own(amount, 0.0));
-            return Offered::Added;
+            return OfferOutcome::Added;
         }
-        let Some(least) = self.least(true) else { return Offered::Refused };
+        let Some(least) = self.least(true) else { return OfferOutcome::Refused };
         let error = self.take(least).map_or(0.0, |counter| counter.weight);
         self.put(key, own(error + amount, error));
-        Offered::Replaced(least)
+        OfferOutcome::Replaced(least)
     }
 
     /// Another node reported this weight of `key`.
-    pub fn hear(&mut self, key: K, amount: f64) -> Offered<K> {
+    pub fn hear(&mut self, key: K, amount: f64) -> OfferOutcome<K> {
         if self.add(key, amount, false) {
-            return Offered::Kept;
+            return OfferOutcome::Kept;
         }
         let heard = Counter { weight: amount, error: 0.0, is_own: false };
         if self.has_room() {
             self.put(key, heard);
-            return Offered::Added;
+            return OfferOutcome::Added;
         }
         let least = self.least(false).filter(|least| self.weight(*least).is_some_and(|least| least < amount));
-        let Some(least) = least else { return Offered::Refused };
+        let Some(least) = least else { return OfferOutcome::Refused };
         self.take(least);
         self.put(key, heard);
-        Offered::Replaced(least)
+        OfferOutcome::Replaced(least)
     }
 
     /// The next key to go: for a key that this node saw, any key; otherwise none of the last half of its own.

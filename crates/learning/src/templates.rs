@@ -31,7 +31,7 @@ use crate::params::{Kind, Params};
 
 /// A query before the next one.
 #[derive(Debug, Clone, Copy)]
-pub struct QuerySeen<'a> {
+pub struct EarlierQuery<'a> {
     /// Its statement, in normal form.
     pub statement: &'a str,
     /// Its parameters: one canonical PackStream map.
@@ -42,7 +42,7 @@ pub struct QuerySeen<'a> {
 
 /// The lesson of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Learned {
+pub struct LearnedForms {
     /// The index of the earlier query that it is learned from.
     pub before: usize,
     /// The forms that it supports, the likeliest first; at least one, at most [`TEMPLATES_PER_STEP_MAX`].
@@ -54,7 +54,7 @@ pub struct Learned {
 ///
 /// `None` if there is no query before, the nearest is this query itself (a reload), or it is too large to be learned.
 #[must_use]
-pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) -> Option<Learned> {
+pub fn templates_of(before: &[EarlierQuery<'_>], statement: &str, params: &[u8]) -> Option<LearnedForms> {
     let nearest = before.first()?;
     if is_query(nearest, statement, params) || statement.len() > FORM_STATEMENT_BYTES_MAX {
         return None;
@@ -74,7 +74,7 @@ pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) ->
     }
     let (at, telling) = best.map_or((0, None), |(_, at, name)| (at, Some(name)));
     let forms = next.templates(sources.get(at)?, telling);
-    (!forms.is_empty()).then_some(Learned { before: at, forms })
+    (!forms.is_empty()).then_some(LearnedForms { before: at, forms })
 }
 
 /// How many of the queries before, nearest first, may explain the next one by fields of their results: fields of later
@@ -83,13 +83,13 @@ pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) ->
 /// Example: a person's friends after that person's profile. The person's id was the parameter of the profile, so nothing
 /// in the result of the profile, or of any earlier query, explains it better.
 #[must_use]
-pub fn fields_wanted(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) -> usize {
+pub fn fields_wanted(before: &[EarlierQuery<'_>], statement: &str, params: &[u8]) -> usize {
     let Some(nearest) = before.first() else { return 0 };
     let next = Params::read(params).filter(|_| !is_query(nearest, statement, params));
     let Some(next) = next else { return 0 };
     let values = || next.iter().map(|(_, value)| value).filter(|value| !is_trivial(value));
     let Some(most) = values().map(<[u8]>::len).max() else { return 0 };
-    let is_explained = |seen: &QuerySeen<'_>| {
+    let is_explained = |seen: &EarlierQuery<'_>| {
         let known = Params::read(seen.params).unwrap_or_default();
         values().any(|value| value.len() == most && known.iter().any(|(_, found)| found == value))
     };
@@ -98,7 +98,7 @@ pub fn fields_wanted(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) -
     explained.unwrap_or_else(|| others.count())
 }
 
-fn is_query(seen: &QuerySeen<'_>, statement: &str, params: &[u8]) -> bool {
+fn is_query(seen: &EarlierQuery<'_>, statement: &str, params: &[u8]) -> bool {
     seen.statement == statement && seen.params == params
 }
 
@@ -110,7 +110,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of(seen: &QuerySeen<'a>) -> Self {
+    fn of(seen: &EarlierQuery<'a>) -> Self {
         Self {
             packed: seen.params,
             params: Params::read(seen.params).unwrap_or_default(),

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use hopcache_bolt::{Address, Auth, Finished, Mode, OpenError, Options, Run};
+use hopcache_bolt::{Address, Auth, Mode, OpenError, Options, Run, WholeResult};
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::origin_limit::LimitBounds;
 use hopcache_core::pattern::PatternId;
 use hopcache_core::proof::ServerRun;
-use hopcache_core::result::{Marked, ResultSet, StatementKind};
+use hopcache_core::result::{MarkerEffect, ResultSet, StatementKind};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
 use hopcache_cypher::forms::pattern::pattern_id;
@@ -41,7 +41,7 @@ pub use super::gate::BreakerHook;
 use super::gate::{CallPermit, Gate};
 use super::live::{self, LiveTap};
 use super::marker::Marker;
-use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
+use super::pools::{self, Bounds, Fingerprint, LendError, LentConnection, Pools};
 use super::server_runs::ServerRuns;
 use super::service_login::auth_of;
 use super::settings::own_login_refused;
@@ -124,7 +124,7 @@ impl BoltOrigin {
         run: &OriginRun,
         mode: Mode,
         (text, pattern): (&str, Option<PatternId>),
-    ) -> Result<Ended, OriginError> {
+    ) -> Result<RunEnd, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let whose = self.fingerprint(&run.identity);
         // The check comes before the wait for a slot, so that no run queues for an absent server, and again after it,
@@ -159,7 +159,7 @@ impl BoltOrigin {
         (mode, text): (Mode, &str),
         deadline: Instant,
         (ticket, tap): (&CallPermit<'_>, &mut LiveTap<'_>),
-    ) -> Result<Ended, OriginError> {
+    ) -> Result<RunEnd, OriginError> {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
         let newest = &self.settings.newest;
         if newest.must_ask(run, lent.opened()) {
@@ -196,8 +196,8 @@ impl BoltOrigin {
             Ok((finished, marked)) => {
                 let range = newest.range_of(run, carried, &finished, begun);
                 tap.whole(&finished, range.as_ref());
-                let finished = Finished { records: place.keep(finished.records), ..finished };
-                Ok(Ended { finished, range, marked })
+                let finished = WholeResult { records: place.keep(finished.records), ..finished };
+                Ok(RunEnd { finished, range, marked })
             }
             Err(error) if is_left_open => {
                 tap.hand_over(lent.detach(), (Arc::clone(newest), carried, begun), &run.database);
@@ -244,7 +244,7 @@ impl BoltOrigin {
         run: &OriginRun,
         deadline: Instant,
         ticket: &CallPermit<'_>,
-    ) -> Result<Lent, OriginFault> {
+    ) -> Result<LentConnection, OriginFault> {
         let whose = self.fingerprint(&run.identity);
         let lending = async {
             if self.may_log_on(&run.identity, run.class) {
@@ -283,12 +283,12 @@ fn words_to_mark(run: &OriginRun, text: &str) -> Option<WriteWords> {
 }
 
 /// A run that ended well.
-struct Ended {
-    finished: Finished,
+struct RunEnd {
+    finished: WholeResult,
     /// Between which transactions it read.
     range: Option<ReadRange>,
     /// What it did to the marker.
-    marked: Option<Marked>,
+    marked: Option<MarkerEffect>,
 }
 
 #[async_trait]
@@ -298,7 +298,7 @@ impl Origin for BoltOrigin {
             AccessMode::Read => Mode::Read,
             AccessMode::Write => Mode::Write,
         };
-        let Ended { finished, range, marked } =
+        let RunEnd { finished, range, marked } =
             self.run_as_is(run, mode, (&run.statement, run.pattern)).await?;
         Ok(ResultSet {
             fields: finished.fields,
@@ -484,7 +484,7 @@ fn wall_clock_us() -> u64 {
 }
 
 /// Whether the time of this run shows how busy the server is: it was answered, or ran until its deadline.
-fn says_how_busy(ended: &Result<Ended, OriginError>) -> bool {
+fn says_how_busy(ended: &Result<RunEnd, OriginError>) -> bool {
     match ended {
         Ok(_) => true,
         Err(error) => error.was_sent && error.kind == OriginFault::TimedOut,

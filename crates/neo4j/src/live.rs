@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hopcache_bolt::{Connection, Ended, Finished, Left, Piece, RecordTap, RunError, RunFault};
+use hopcache_bolt::{Connection, Left, Piece, RecordTap, ResultEnd, RunError, RunFault, WholeResult};
 use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::limits::LIVE_BATCH_BYTES;
 use hopcache_core::result::StatementKind;
@@ -50,7 +50,7 @@ impl<'a> LiveTap<'a> {
     }
 
     /// The run has ended well.
-    pub(super) fn whole(&mut self, finished: &Finished, range: Option<&ReadRange>) {
+    pub(super) fn whole(&mut self, finished: &WholeResult, range: Option<&ReadRange>) {
         let Some(writer) = self.writer.take() else { return };
         writer.end(Ok(LiveSummary {
             kind: finished.statement_type.as_deref().and_then(StatementKind::from_bolt),
@@ -83,7 +83,7 @@ impl<'a> LiveTap<'a> {
     ) {
         if let (Some(writer), Some(connection)) = (self.writer.take(), connection) {
             let database = database.to_owned();
-            writer.hand_over(Box::new(Rest { connection, newest, carried, database, begun }));
+            writer.hand_over(Box::new(OpenResult { connection, newest, carried, database, begun }));
         }
     }
 
@@ -122,7 +122,7 @@ impl RecordTap for LiveTap<'_> {
 }
 
 /// The open result of a run that was handed over. Its connection is in no pool, and is closed with it.
-struct Rest {
+struct OpenResult {
     connection: Connection,
     newest: Arc<NewestPositions>,
     carried: Bookmark,
@@ -131,9 +131,9 @@ struct Rest {
     begun: Instant,
 }
 
-impl Rest {
-    fn summary(&self, ended: Ended) -> LiveSummary {
-        let Ended { statement_type, bookmark, summary } = ended;
+impl OpenResult {
+    fn summary(&self, ended: ResultEnd) -> LiveSummary {
+        let ResultEnd { statement_type, bookmark, summary } = ended;
         let chosen = summary.get("db").and_then(Value::as_str).unwrap_or_default();
         let database = if self.database.is_empty() { chosen } else { &self.database };
         let seen = |returned: &str| self.newest.saw(database, self.carried.clone(), returned, self.begun);
@@ -144,7 +144,7 @@ impl Rest {
 }
 
 #[async_trait]
-impl LiveRest for Rest {
+impl LiveRest for OpenResult {
     async fn next(&mut self, is_wanted: bool) -> LivePiece {
         let left = if is_wanted { Left::Pulled } else { Left::Discarded };
         match self.connection.rest(left).await {

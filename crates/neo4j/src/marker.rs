@@ -12,8 +12,8 @@
 //! does not understand, and of a first label, type or key. Who writes needs the right to write `:HopcacheMarker`.
 
 use bytes::Bytes;
-use hopcache_bolt::{Closing, request_bytes};
-use hopcache_core::result::Marked;
+use hopcache_bolt::{ClosingStatement, request_bytes};
+use hopcache_core::result::MarkerEffect;
 use hopcache_packstream::{Value, encode};
 
 use super::updates::{TransactionWrites, WriteWords, may_have_written};
@@ -46,9 +46,9 @@ impl Marker {
     }
 
     /// What a marker's run did, by the metadata of its end.
-    pub fn done(end: &Value) -> Marked {
+    pub fn done(end: &Value) -> MarkerEffect {
         let made = end.get("stats").and_then(|stats| stats.get("nodes-created")).and_then(Value::as_int);
-        if made.is_some_and(|made| made > 0) { Marked::Made } else { Marked::Counted }
+        if made.is_some_and(|made| made > 0) { MarkerEffect::Made } else { MarkerEffect::Counted }
     }
 
     /// The requests before COMMIT on a relay. Each has one answer, and no record.
@@ -58,8 +58,8 @@ impl Marker {
     }
 
     /// The end of the transaction of a run.
-    pub(super) fn closing<'a>(&'a self, words: &'a WriteWords) -> Closing<'a> {
-        Closing {
+    pub(super) fn closing<'a>(&'a self, words: &'a WriteWords) -> ClosingStatement<'a> {
+        ClosingStatement {
             statement: STATEMENT,
             params: &self.params,
             may_call: words.calls_procedure(),

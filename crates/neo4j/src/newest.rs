@@ -14,7 +14,7 @@
 
 use std::num::NonZeroUsize;
 
-use hopcache_bolt::Finished;
+use hopcache_bolt::WholeResult;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange};
 use hopcache_core::limits::{DATABASE_NAME_BYTES_MAX, DATABASES_MAX};
 use hopcache_engine::ports::{OriginFault, OriginRun, RunBookmarks};
@@ -77,7 +77,7 @@ impl NewestPositions {
         &self,
         run: &OriginRun,
         carried: Bookmark,
-        finished: &Finished,
+        finished: &WholeResult,
         begun: Instant,
     ) -> Option<ReadRange> {
         let chosen = || finished.summary.get("db").and_then(Value::as_str).unwrap_or_default();
@@ -169,7 +169,7 @@ mod tests {
     use hopcache_core::key::PrincipalScope;
     use hopcache_core::time::Millis;
     use hopcache_core::turns::RunClass;
-    use hopcache_core::written::{Written, WrittenEpoch};
+    use hopcache_core::write_position::{WriteEpoch, WritePosition};
     use hopcache_engine::fetch_times::FetchTimes;
     use hopcache_engine::identity::{Credentials, Identity};
     use hopcache_engine::ports::AccessMode;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     /// A run that has to carry this mark.
-    fn run_after(written: Option<Written>) -> OriginRun {
+    fn run_after(written: Option<WritePosition>) -> OriginRun {
         OriginRun {
             identity: Arc::new(Identity {
                 scope: PrincipalScope([0; 32]),
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    fn mark(id: u64) -> Option<Written> {
-        Some(Written::at(WrittenEpoch(0), at(1, id)))
+    fn mark(id: u64) -> Option<WritePosition> {
+        Some(WritePosition::at(WriteEpoch(0), at(1, id)))
     }
 
     #[tokio::test(start_paused = true)]
@@ -281,7 +281,7 @@ mod tests {
         assert!(newest.must_ask(&run_after(mark(9)), opened), "another node has written since");
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(newest.must_ask(&run_after(mark(7)), Instant::now()), "a connection that was opened later");
-        let unsettled = Written::read(&mut [&[1; 16][..], &[0; 8], &[255; 8]].concat().as_slice());
+        let unsettled = WritePosition::read(&mut [&[1; 16][..], &[0; 8], &[255; 8]].concat().as_slice());
         assert!(newest.must_ask(&run_after(unsettled), opened));
     }
 

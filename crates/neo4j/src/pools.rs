@@ -72,7 +72,7 @@ struct Held {
 }
 
 /// An open connection and its seat. The seat is free again when the connection is gone.
-pub(super) struct Pooled {
+pub(super) struct PooledConnection {
     connection: Connection,
     opened: Instant,
     returned: Instant,
@@ -106,7 +106,7 @@ impl Silence {
     }
 }
 
-impl Pooled {
+impl PooledConnection {
     /// Whether it can be used: not idle for too long, and still open. After some idle seconds the server is asked.
     async fn stands(&mut self, idle_max: Duration, silence: &Silence) -> bool {
         let (asked, idle) = (Instant::now(), self.returned.elapsed());
@@ -129,10 +129,10 @@ impl Pooled {
 }
 
 impl Manager for Opener {
-    type Type = Pooled;
+    type Type = PooledConnection;
     type Error = LendError;
 
-    async fn create(&self) -> Result<Pooled, LendError> {
+    async fn create(&self) -> Result<PooledConnection, LendError> {
         if MUST_STAND.try_with(|()| ()).is_ok() {
             return Err(LendError::Full);
         }
@@ -140,10 +140,10 @@ impl Manager for Opener {
         let connection = Connection::open(&self.address, &self.auth, &self.options).await;
         let connection = connection.map_err(LendError::Open)?;
         let opened = Instant::now();
-        Ok(Pooled { connection, opened, returned: opened, _seat: seat })
+        Ok(PooledConnection { connection, opened, returned: opened, _seat: seat })
     }
 
-    async fn recycle(&self, pooled: &mut Pooled, _: &Metrics) -> RecycleResult<LendError> {
+    async fn recycle(&self, pooled: &mut PooledConnection, _: &Metrics) -> RecycleResult<LendError> {
         if pooled.stands(self.idle, &self.silence).await {
             Ok(())
         } else {
@@ -167,20 +167,20 @@ impl Pools {
         whose: &Fingerprint,
         auth: impl FnOnce() -> Auth,
         wait: Duration,
-    ) -> Result<Lent, LendError> {
+    ) -> Result<LentConnection, LendError> {
         let pool = self.pool_of(whose, auth)?;
         self.lend_from(&pool, wait).await
     }
 
     /// Like [`Pools::lend`] for a principal that has a pool already, without waiting. `None` if it has no pool; none
     /// is made.
-    pub(super) async fn lend_again(&self, whose: &Fingerprint) -> Option<Result<Lent, LendError>> {
+    pub(super) async fn lend_again(&self, whose: &Fingerprint) -> Option<Result<LentConnection, LendError>> {
         let pool = self.known_pool(whose)?;
         Some(self.lend_from(&pool, Duration::ZERO).await)
     }
 
     /// Lends an idle connection that is logged on already. It never sends a LOGON.
-    pub(super) async fn lend_idle(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
+    pub(super) async fn lend_idle(&self, whose: &Fingerprint) -> Result<LentConnection, LendError> {
         let pool = self.known_pool(whose).ok_or(LendError::Full)?;
         self.lend_open(&pool).await
     }
@@ -206,15 +206,15 @@ impl Pools {
     }
 
     /// Lends a connection that is open already, without waiting.
-    async fn lend_open(&self, pool: &Pool<Opener>) -> Result<Lent, LendError> {
+    async fn lend_open(&self, pool: &Pool<Opener>) -> Result<LentConnection, LendError> {
         MUST_STAND.scope((), self.lend_from(pool, Duration::ZERO)).await
     }
 
-    async fn lend_from(&self, pool: &Pool<Opener>, wait: Duration) -> Result<Lent, LendError> {
+    async fn lend_from(&self, pool: &Pool<Opener>, wait: Duration) -> Result<LentConnection, LendError> {
         self.make_room();
         let timeouts = Timeouts { wait: Some(wait), create: None, recycle: None };
         match pool.timeout_get(&timeouts).await {
-            Ok(object) => Ok(Lent { object: Some(object) }),
+            Ok(object) => Ok(LentConnection { object: Some(object) }),
             Err(PoolError::Backend(error)) => Err(error),
             Err(_) => Err(LendError::Full),
         }
@@ -321,11 +321,11 @@ pub(super) async fn sweep_while_used(pools: Weak<Pools>, every: Duration) {
 
 /// A lent connection. On drop it goes back to its pool if it is ready, and is closed if it is not. A connection with an
 /// unfinished exchange must not serve the next run, and must not stay open, because the server would go on working.
-pub(super) struct Lent {
+pub(super) struct LentConnection {
     object: Option<Object<Opener>>,
 }
 
-impl Lent {
+impl LentConnection {
     /// Whether it was opened for this loan. Then the server has just checked the credentials.
     pub(super) fn is_new(&self) -> bool {
         self.object.as_ref().is_some_and(|object| Object::metrics(object).recycle_count == 0)
@@ -354,7 +354,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentConnection {
     fn drop(&mut self) {
         let Some(mut object) = self.object.take() else { return };
         if object.connection.is_ready() {

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hopcache_bolt::{Finished, Mode, Run};
+use hopcache_bolt::{Mode, Run, WholeResult};
 use hopcache_core::proof::ServerRun;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -42,7 +42,7 @@ impl ServerRuns {
     }
 
     /// A connection that is open has answered so just now.
-    pub(super) fn answered(&self, finished: &Finished) -> Option<ServerRun> {
+    pub(super) fn answered(&self, finished: &WholeResult) -> Option<ServerRun> {
         let run = (finished.rows == 1).then(|| ServerRun::of(&finished.records));
         self.keep(run)
     }
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn said(records: &'static [u8], rows: u64) -> Finished {
-        Finished {
+    fn said(records: &'static [u8], rows: u64) -> WholeResult {
+        WholeResult {
             fields: Vec::new(),
             records: Bytes::from_static(records),
             rows,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hopcache_bolt::{Address, Roots};
 use hopcache_core::limits;
-use hopcache_core::turns::LineOrder;
+use hopcache_core::turns::QueueOrder;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::OriginFault;
 
@@ -121,7 +121,7 @@ pub struct BoltSettings {
     /// Whether the number of runs follows the server's response times.
     pub is_adaptive: bool,
     /// The order of the runs that wait.
-    pub line: LineOrder,
+    pub line: QueueOrder,
     /// Longest run, for any request.
     pub timeout: Duration,
     /// Longest wait for a run slot, and for a connection of the principal.
@@ -154,7 +154,7 @@ impl BoltSettings {
             login,
             max_concurrent: limits::ORIGIN_LIMIT_MAX,
             is_adaptive: false,
-            line: LineOrder::default(),
+            line: QueueOrder::default(),
             timeout: Duration::from_secs(30),
             wait: Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),

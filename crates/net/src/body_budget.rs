@@ -26,7 +26,7 @@ pub struct BodyBudget {
 
 /// The bytes that one body takes of the budget, and of its principal's share. A small body takes none.
 #[derive(Default)]
-pub struct Reserved(Option<Permits>);
+pub struct Reservation(Option<Permits>);
 
 struct Permits {
     all: OwnedSemaphorePermit,
@@ -53,7 +53,7 @@ impl BodyBudget {
         &self,
         body: &B,
         whose: Option<&Principal>,
-    ) -> Result<Reserved, CrowdedOut> {
+    ) -> Result<Reservation, CrowdedOut> {
         let claimed = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         self.for_bytes(claimed.unwrap_or(self.body_bytes_max), whose).await
     }
@@ -62,10 +62,14 @@ impl BodyBudget {
     ///
     /// # Errors
     /// [`CrowdedOut`] after a bounded wait.
-    pub async fn for_bytes(&self, bytes: usize, whose: Option<&Principal>) -> Result<Reserved, CrowdedOut> {
+    pub async fn for_bytes(
+        &self,
+        bytes: usize,
+        whose: Option<&Principal>,
+    ) -> Result<Reservation, CrowdedOut> {
         let bytes = bytes.min(self.body_bytes_max);
         if bytes <= BODY_BYTES_UNRESERVED {
-            return Ok(Reserved(None));
+            return Ok(Reservation(None));
         }
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let by = Instant::now() + Duration::from_millis(BODY_ROOM_WAIT_MS);
@@ -78,7 +82,7 @@ impl BodyBudget {
         };
         let asked = Arc::clone(&self.bytes).acquire_many_owned(bytes);
         let all = timeout_at(by, asked).await.ok().and_then(Result::ok).ok_or(CrowdedOut::BY_ALL_HELD)?;
-        Ok(Reserved(Some(Permits { all, share })))
+        Ok(Reservation(Some(Permits { all, share })))
     }
 
     /// The share of a principal. It lives as long as the principal holds some of it.
@@ -100,7 +104,7 @@ impl BodyBudget {
     }
 }
 
-impl Reserved {
+impl Reservation {
     /// Whether it takes anything of the budget.
     pub fn is_some(&self) -> bool {
         self.0.is_some()
@@ -177,13 +181,13 @@ mod tests {
     async fn large_bodies_share_the_room_and_small_ones_need_none() {
         let room = room();
         let mut held = Vec::new();
-        while let Ok(Reserved(Some(permit))) = room.for_body(&body(REQUEST_BODY_BYTES_MAX), None).await {
+        while let Ok(Reservation(Some(permit))) = room.for_body(&body(REQUEST_BODY_BYTES_MAX), None).await {
             held.push(permit);
         }
         assert_eq!(held.len(), BODY_ROOM_BYTES / REQUEST_BODY_BYTES_MAX);
-        assert!(matches!(room.for_body(&body(BODY_BYTES_UNRESERVED), None).await, Ok(Reserved(None))));
+        assert!(matches!(room.for_body(&body(BODY_BYTES_UNRESERVED), None).await, Ok(Reservation(None))));
         held.pop();
-        assert!(matches!(room.for_body(&body(REQUEST_BODY_BYTES_MAX), None).await, Ok(Reserved(Some(_)))));
+        assert!(matches!(room.for_body(&body(REQUEST_BODY_BYTES_MAX), None).await, Ok(Reservation(Some(_)))));
     }
 
     /// One principal's large bodies leave room for another's, and a share that is given back is whole again.

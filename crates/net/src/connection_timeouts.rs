@@ -43,7 +43,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use self::framing::Framing;
 use self::half_closed::ClientSide;
 use crate::connection_slots::ConnectionSlots;
-use crate::refusal_response::Unserved;
+use crate::refusal_response::UnservedReason;
 
 /// The limits of one listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,13 +101,13 @@ impl ConnectionPhase {
 /// The speed of the reader of one answer. Bytes that the kernel took count as read, so that no reader counts as slower
 /// than it is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct ReaderSpeed {
     taken_bytes: u64,
     /// When a write of this answer first had to wait.
     waited_since: Option<Instant>,
 }
 
-impl Pace {
+impl ReaderSpeed {
     /// When the reader becomes too slow, if it reads nothing more until then.
     fn too_slow_at(&self, timeouts: &ConnectionTimeouts) -> Option<Instant> {
         let earned_ms = self.taken_bytes.saturating_mul(1_000) / timeouts.reader_bytes_per_s.max(1);
@@ -125,11 +125,11 @@ pub(crate) struct TimedStream<T> {
     /// Whether a write waits for the reader. Then only the limit of the write counts.
     is_stalled: bool,
     /// How many bytes of the current answer the client has read, and since when a write waits.
-    pace: Pace,
+    speed: ReaderSpeed,
     /// Whether the other end has closed its side.
     is_over: bool,
     /// Why this connection ended without an answer, if it did.
-    unserved: Option<Unserved>,
+    unserved: Option<UnservedReason>,
     framing: Framing,
     /// Whether the head that comes next frames its body twice.
     is_ambiguous: bool,
@@ -156,7 +156,7 @@ impl<T> TimedStream<T> {
             timeouts,
             since: Some(now),
             is_stalled: false,
-            pace: Pace::default(),
+            speed: ReaderSpeed::default(),
             is_over: false,
             unserved: None,
             framing: Framing::default(),
@@ -173,14 +173,14 @@ impl<T> TimedStream<T> {
     }
 
     /// Why the connection ended without an answer, if it did.
-    pub(crate) fn unserved(&self) -> Option<Unserved> {
+    pub(crate) fn unserved(&self) -> Option<UnservedReason> {
         self.unserved
     }
 
     /// hyper could not read a head and has sent nothing, for example on a head of HTTP/2.
     pub(crate) fn found_unreadable(&mut self) {
         if self.unserved.is_none() && self.phase.now() == HEAD && !self.is_stalled {
-            self.unserved = Some(Unserved::HeadUnreadable);
+            self.unserved = Some(UnservedReason::HeadUnreadable);
         }
     }
 
@@ -207,7 +207,7 @@ impl<T> TimedStream<T> {
     /// The time at which the timeout is over, if no byte comes.
     fn deadline(&self, since: Instant, limit: Duration) -> Instant {
         let deadline = since + limit;
-        match self.pace.too_slow_at(&self.timeouts) {
+        match self.speed.too_slow_at(&self.timeouts) {
             Some(too_slow_at) if self.is_stalled => deadline.min(too_slow_at),
             _ => deadline,
         }
@@ -241,9 +241,9 @@ impl<T> TimedStream<T> {
     fn give_up(&mut self) {
         self.is_over = true;
         self.unserved = match self.phase.now() {
-            _ if self.is_stalled => Some(Unserved::ReaderTooSlow),
-            SILENT => Some(Unserved::Silent),
-            HEAD => Some(Unserved::HeadTooSlow),
+            _ if self.is_stalled => Some(UnservedReason::ReaderTooSlow),
+            SILENT => Some(UnservedReason::Silent),
+            HEAD => Some(UnservedReason::HeadTooSlow),
             _ => None,
         };
     }
@@ -278,7 +278,7 @@ impl<T> TimedStream<T> {
     }
 
     fn refuse_head(&mut self) -> io::Error {
-        self.unserved = Some(Unserved::HeadUnreadable);
+        self.unserved = Some(UnservedReason::HeadUnreadable);
         io::ErrorKind::InvalidData.into()
     }
 
@@ -291,7 +291,7 @@ impl<T> TimedStream<T> {
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = &polled {
             let taken = written.as_ref().map_or(0, |bytes| *bytes as u64);
-            self.pace.taken_bytes = self.pace.taken_bytes.saturating_add(taken);
+            self.speed.taken_bytes = self.speed.taken_bytes.saturating_add(taken);
             self.is_stalled = false;
             self.since = None;
             return polled;
@@ -304,7 +304,7 @@ impl<T> TimedStream<T> {
         if !self.is_stalled {
             self.is_stalled = true;
             self.since = None;
-            self.pace.waited_since.get_or_insert_with(Instant::now);
+            self.speed.waited_since.get_or_insert_with(Instant::now);
         }
         self.poll_timeout(context)
     }
@@ -406,7 +406,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
         if std::mem::take(&mut self.is_stalled) {
             self.since = None;
         }
-        self.pace = Pace::default();
+        self.speed = ReaderSpeed::default();
         if self.since.is_none()
             && let Poll::Ready(error) = self.poll_timeout(context)
         {
@@ -426,14 +426,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
 /// Recognises hyper's answer to a head that it cannot read (hyper 1.12, `on_error` in `src/proto/h1/role.rs`): a status,
 /// no body, and none of the headers with which every answer of a service begins. A result cannot look like it: JSON has
 /// no bare line ends, and answers to peers are sealed. The tests fail when hyper changes this answer.
-fn hypers_refusal(bytes: &[u8]) -> Option<Unserved> {
+fn hypers_refusal(bytes: &[u8]) -> Option<UnservedReason> {
     const VERSION_LEN: usize = "HTTP/1.1 ".len();
     if bytes.get(VERSION_LEN) != Some(&b'4') {
         return None;
     }
     let why = match bytes.get(VERSION_LEN..VERSION_LEN + 4)? {
-        b"400 " => Unserved::HeadUnreadable,
-        b"414 " | b"431 " => Unserved::HeadTooLarge,
+        b"400 " => UnservedReason::HeadUnreadable,
+        b"414 " | b"431 " => UnservedReason::HeadTooLarge,
         _ => return None,
     };
     let line_end = bytes.windows(2).position(|two| two == b"\r\n")?;

@@ -37,7 +37,7 @@ use crate::connection_timeouts::{ConnectionPhase, ConnectionTimeouts, TimedStrea
 use crate::descriptors::{is_shortage, sheds_max};
 use crate::proxies::Proxies;
 use crate::proxy_protocol::{HeaderUse, other_end};
-use crate::refusal_response::{Unserved, asked, linger, send};
+use crate::refusal_response::{UnservedReason, asked, linger, send};
 use crate::tls::{Acceptor, HandshakeError, ListenerStream, has_client_certificate};
 
 /// Bounds of one listener.
@@ -60,9 +60,9 @@ pub struct ListenerBounds {
 #[derive(Clone)]
 pub struct Refusals {
     /// The response, in the form of the listener's other errors. `None` when nothing is sent.
-    pub response: fn(Unserved) -> Option<Response<Bytes>>,
+    pub response: fn(UnservedReason) -> Option<Response<Bytes>>,
     /// Called for each refusal, for the metrics.
-    pub noted: Arc<dyn Fn(Unserved) + Send + Sync>,
+    pub noted: Arc<dyn Fn(UnservedReason) + Send + Sync>,
 }
 
 impl fmt::Debug for Refusals {
@@ -87,7 +87,7 @@ impl<S, B> Answers<B> for S where
 
 /// A bound listener, and the protocol of its sockets below HTTP.
 #[derive(Debug)]
-pub struct Listening {
+pub struct BoundListener {
     /// The bound socket.
     pub listener: TcpListener,
     /// Plain, or TLS.
@@ -96,7 +96,7 @@ pub struct Listening {
     pub proxies: Proxies,
 }
 
-impl From<TcpListener> for Listening {
+impl From<TcpListener> for BoundListener {
     /// A plain one.
     fn from(listener: TcpListener) -> Self {
         Self { listener, acceptor: Acceptor::plain(), proxies: Proxies::default() }
@@ -105,7 +105,7 @@ impl From<TcpListener> for Listening {
 
 /// Extension of each request on a connection whose client has shown a certificate that the listener trusts.
 #[derive(Debug, Clone, Copy)]
-pub struct ClientCertified;
+pub struct CertifiedClient;
 
 /// The parts that all connections of one listener share.
 #[derive(Debug, Clone)]
@@ -129,7 +129,7 @@ const SHORTAGE_OVER: Duration = Duration::from_secs(10);
 ///
 /// The caller owns the listener, the tracker and the token. They end everything that this function starts.
 pub async fn serve<S, B>(
-    listening: impl Into<Listening>,
+    listening: impl Into<BoundListener>,
     service: S,
     (bounds, refusals): (ListenerBounds, Refusals),
     connections: TaskTracker,
@@ -138,7 +138,7 @@ pub async fn serve<S, B>(
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let Listening { listener, acceptor, proxies } = listening.into();
+    let BoundListener { listener, acceptor, proxies } = listening.into();
     // Connections inherit the size. When the system refuses it, they keep the default.
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER_BYTES) {
         tracing::warn!(%error, "the kernel's send buffers keep their size");
@@ -168,7 +168,7 @@ pub async fn serve<S, B>(
                 let places = bounds.connections_max;
                 tracing::warn!(places, "as many connections as there may be: more are refused");
             }
-            (shared.refusals.noted)(Unserved::Crowded);
+            (shared.refusals.noted)(UnservedReason::Crowded);
             let Some(place) = sheds.enter() else { continue };
             connections.spawn(async move {
                 let _place = place;
@@ -230,14 +230,14 @@ async fn begin(
         Ok(accepted) => return Some(accepted),
         Err(HandshakeError::ProxyHeader(fault)) => {
             tracing::debug!(%fault, "a balancer's connection is refused");
-            (Unserved::ProxyHeader, None)
+            (UnservedReason::ProxyHeader, None)
         }
-        Err(HandshakeError::Silent) => (Unserved::Silent, None),
-        Err(HandshakeError::NotTls(socket)) => (Unserved::NotTls, Some(socket)),
-        Err(HandshakeError::TooSlow) => (Unserved::HandshakeTooSlow, None),
+        Err(HandshakeError::Silent) => (UnservedReason::Silent, None),
+        Err(HandshakeError::NotTls(socket)) => (UnservedReason::NotTls, Some(socket)),
+        Err(HandshakeError::TooSlow) => (UnservedReason::HandshakeTooSlow, None),
         Err(HandshakeError::Failed(error)) => {
             tracing::debug!(%error, "no TLS with a client");
-            (Unserved::HandshakeFailed, None)
+            (UnservedReason::HandshakeFailed, None)
         }
     };
     (shared.refusals.noted)(why);
@@ -262,7 +262,7 @@ where
 {
     service_fn(move |mut request: Request<Incoming>| {
         if is_certified {
-            request.extensions_mut().insert(ClientCertified);
+            request.extensions_mut().insert(CertifiedClient);
         }
         // This costs three allocations, so a request that names its session skips it.
         if let Some(addr) = &addr
@@ -359,7 +359,7 @@ async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpSt
 async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: ListenerShared) {
     let refusing = async {
         if asked(&mut stream).await
-            && let Some(response) = (shared.refusals.response)(Unserved::Crowded)
+            && let Some(response) = (shared.refusals.response)(UnservedReason::Crowded)
             && send(&mut stream, &response).await.is_ok()
         {
             linger(&mut stream).await;

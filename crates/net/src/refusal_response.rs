@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 hopcache_core::words! {
     /// Why a listener ended a connection before a service saw a request, or instead of the next request.
-    pub enum Unserved {
+    pub enum UnservedReason {
         /// The listener has its maximum of connections.
         Crowded = "crowded",
         /// A head was not complete in time.

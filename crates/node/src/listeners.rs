@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use hopcache_config::{Address, Settings};
 use hopcache_core::limits::{ADVERTISE_RESOLVE_MS, SEED_RETRY_MS};
-use hopcache_net::listener::Listening;
+use hopcache_net::listener::BoundListener;
 use hopcache_net::proxies::Proxies;
-use hopcache_net::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
+use hopcache_net::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, WatchedFiles};
 use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
 use tokio::net::{TcpListener, UdpSocket};
@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// The bound listeners of a node.
 pub(crate) struct Listeners {
-    pub(crate) client: Listening,
+    pub(crate) client: BoundListener,
     pub(crate) peer: TcpListener,
-    pub(crate) admin: Listening,
-    pub(crate) bolt: Option<Listening>,
+    pub(crate) admin: BoundListener,
+    pub(crate) bolt: Option<BoundListener>,
     /// The certificates of those with TLS, and which listener it is.
-    pub(crate) watched: Vec<(Listener, Watched)>,
+    pub(crate) watched: Vec<(Listener, WatchedFiles)>,
 }
 
 impl Listeners {
@@ -40,7 +40,7 @@ impl Listeners {
             Some(address) => {
                 // The same certificate as HTTP: to its clients the node is one host.
                 let acceptor = tls.acceptor(("node.client_tls", &node.client_tls), Listener::Bolt, ALPN_BOLT);
-                Some(Listening {
+                Some(BoundListener {
                     acceptor: acceptor.await?,
                     listener: bind("node.bolt_addr", address).await?,
                     proxies: proxies.clone(),
@@ -49,8 +49,8 @@ impl Listeners {
             None => None,
         };
         let (peer, gossip) = bind_peer(&node.peer_addr).await?;
-        let client = Listening { listener: client, acceptor: client_tls, proxies };
-        let admin = Listening { listener: admin, acceptor: admin_tls, proxies: Proxies::default() };
+        let client = BoundListener { listener: client, acceptor: client_tls, proxies };
+        let admin = BoundListener { listener: admin, acceptor: admin_tls, proxies: Proxies::default() };
         Ok((Self { client, peer, admin, bolt, watched: tls.watched }, gossip))
     }
 }
@@ -59,7 +59,7 @@ impl Listeners {
 struct Tls<'a> {
     handshakes: Option<Handshakes>,
     meters: &'a Arc<Meters>,
-    watched: Vec<(Listener, Watched)>,
+    watched: Vec<(Listener, WatchedFiles)>,
 }
 
 impl Tls<'_> {

@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::TryFutureExt;
 use hopcache_cluster::gossip::{GossipHandle, gossip};
-use hopcache_cluster::joining::Joining;
+use hopcache_cluster::joining::JoinProgress;
 use hopcache_cluster::membership::Prober;
 use hopcache_cluster::peer::auth::Keyring;
 use hopcache_cluster::peer::client::PeerClient;
@@ -37,15 +37,15 @@ use hopcache_engine::{Engine, Ports};
 use hopcache_neo4j::own_login;
 use hopcache_neo4j::relays::Relays;
 use hopcache_net::connection_timeouts::ConnectionTimeouts;
-use hopcache_net::listener::{Answers, ListenerBounds, Listening, Refusals, serve};
-use hopcache_net::refusal_response::Unserved;
-use hopcache_net::tls::{Reload, Watched};
+use hopcache_net::listener::{Answers, BoundListener, ListenerBounds, Refusals, serve};
+use hopcache_net::refusal_response::UnservedReason;
+use hopcache_net::tls::{Reload, WatchedFiles};
 use hopcache_ops::clock::{SystemClock, SystemDice};
 use hopcache_ops::hot::HotRequests;
 use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
 use hopcache_ops::origin_pace::OriginPace;
-use hopcache_ops::request_log::{Observing, RequestLogInForce};
+use hopcache_ops::request_log::{EventObserver, RequestLogInForce};
 use hopcache_ops::traces::Traces;
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
@@ -138,7 +138,7 @@ impl Node {
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             renderer: Arc::new(FrontsRenderer),
-            observer: Arc::new(Observing {
+            observer: Arc::new(EventObserver {
                 meters: Arc::clone(&meters),
                 log: Arc::clone(&request_log),
                 pace: Arc::clone(&origin_pace),
@@ -159,7 +159,7 @@ impl Node {
             report: ArcSwap::from_pointee(report),
             reload: OnceLock::new(),
             virtual_nodes,
-            joining: Joining::default(),
+            joining: JoinProgress::default(),
             bolt_clients: TaskTracker::new(),
             http_transactions: counter_of(&transactions),
             degraded_since: parking_lot::Mutex::default(),
@@ -230,9 +230,9 @@ impl Node {
         let engine = Arc::clone(&self.state.engine);
         self.spawn("observations", async move { match engine.prefetch().tell_observations().await {} });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("lessons", async move { match engine.prefetch().learn_lessons().await {} });
+        self.spawn("lessons", async move { match engine.prefetch().count_transitions().await {} });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("sharing", async move { match engine.prefetch().share_lessons().await {} });
+        self.spawn("sharing", async move { match engine.prefetch().share_transition_counts().await {} });
         let memory = Arc::clone(&self.state.memory);
         self.spawn("sweeps of memory", async move { match memory::sweep_for_ever(memory).await {} });
         let state = Arc::clone(&self.state);
@@ -254,7 +254,7 @@ impl Node {
     }
 
     /// Follows the certificate files of one listener.
-    fn follow_certificate(&self, of: Listener, watched: Watched) {
+    fn follow_certificate(&self, of: Listener, watched: WatchedFiles) {
         let meters = Arc::clone(&self.state.meters);
         let listener = of.as_str();
         self.spawn("a certificate", async move {
@@ -369,7 +369,7 @@ impl Node {
 
     fn start_bolt(
         &self,
-        listening: Listening,
+        listening: BoundListener,
         (shared, relays): (FrontShared, Option<Arc<Relays>>),
         (settings, advertised): (&Settings, String),
         clock: Arc<SystemClock>,
@@ -389,7 +389,11 @@ impl Node {
     }
 
     /// The refusals of one listener, and how they are counted.
-    fn refusals(&self, listener: Listener, response: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
+    fn refusals(
+        &self,
+        listener: Listener,
+        response: fn(UnservedReason) -> Option<Response<Bytes>>,
+    ) -> Refusals {
         let meters = Arc::clone(&self.state.meters);
         Refusals { response, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Context;
 use hopcache_bolt::{Address as BoltAddress, Roots};
 use hopcache_config::{
-    self, Loaded, MaxConcurrent, OriginAuth, OriginSettings, OriginUri, RunLine, Settings, StoreUri,
+    self, LoadedConfig, MaxConcurrent, OriginAuth, OriginSettings, OriginUri, RunOrder, Settings, StoreUri,
     UnusedVariable,
 };
-use hopcache_core::turns::LineOrder;
+use hopcache_core::turns::QueueOrder;
 use hopcache_embedded::EmbeddedOrigin;
 use hopcache_engine::ports::{Origin, Store};
 use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login, ServiceLogin, SharedOrigin};
@@ -33,7 +33,7 @@ use crate::terminal::print_json;
 ///
 /// # Errors
 /// When the node cannot start. A store or an origin that cannot be reached does not prevent the start.
-pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
+pub async fn serve(loaded: LoadedConfig, is_json: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let hangup = Hangup::listen().context("signals")?;
     let _logging = hopcache_ops::logging::start(&loaded.settings.log)?;
@@ -168,8 +168,8 @@ pub async fn open_origin(
             bolt.max_concurrent = origin.concurrent_max.most();
             bolt.is_adaptive = origin.concurrent_max == MaxConcurrent::Adaptive;
             bolt.line = match origin.line {
-                RunLine::Shortest => LineOrder::Shortest,
-                RunLine::Arrival => LineOrder::Arrival,
+                RunOrder::Shortest => QueueOrder::Shortest,
+                RunOrder::Arrival => QueueOrder::Arrival,
             };
             // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;

@@ -3,7 +3,7 @@
 //! is run: the types come from `EXPLAIN`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
-use hopcache_cypher::verdict::{Allowed, Lexed};
+use hopcache_cypher::verdict::{Allowed, TextVerdict};
 use neo4rs::summary::Type;
 use neo4rs::{Graph, query};
 use serde::Deserialize;
@@ -55,11 +55,11 @@ async fn the_server_agrees_with_the_table() {
     let mut wrong = Vec::new();
     for row in rows() {
         let (found, lexed) =
-            (kind(&graph, &row.statement).await, Lexed::of(&row.statement, &Allowed::default()));
+            (kind(&graph, &row.statement).await, TextVerdict::of(&row.statement, &Allowed::default()));
         let agrees = match lexed {
-            Lexed::PerhapsRead | Lexed::PerhapsReadOfParams => found == Some("r"),
-            Lexed::Write => matches!(found, Some("w" | "rw" | "s") | None),
-            Lexed::Bypass(_) => true,
+            TextVerdict::PerhapsRead | TextVerdict::PerhapsReadOfParams => found == Some("r"),
+            TextVerdict::Write => matches!(found, Some("w" | "rw" | "s") | None),
+            TextVerdict::Bypass(_) => true,
         };
         if found != row.server.as_deref() || lexed.as_str() != row.lexer || !agrees {
             wrong.push(format!("{:?}: lexer {}, server {found:?}", row.statement, lexed.as_str()));
@@ -87,7 +87,7 @@ async fn what_passes_as_a_read_changes_nothing() {
     let graph = server();
     let mut ran = 0;
     for row in rows() {
-        let passes = Lexed::of(&row.statement, &Allowed::default()).may_read();
+        let passes = TextVerdict::of(&row.statement, &Allowed::default()).may_read();
         // Statements that scan the graph are left out: the server may hold a large one, and EXPLAIN has their type.
         let scans = row.statement.to_lowercase().contains("match");
         if !passes || scans || row.server.as_deref() != Some("r") {

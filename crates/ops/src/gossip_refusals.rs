@@ -2,7 +2,7 @@
 
 hopcache_core::words! {
     /// Why a datagram is refused.
-    pub enum Refused {
+    pub enum GossipRefusal {
         /// Larger than any datagram of a node.
         Oversized = "oversized",
         /// Too short for a datagram of a node.
@@ -28,7 +28,7 @@ hopcache_core::words! {
     }
 }
 
-impl Refused {
+impl GossipRefusal {
     /// Its meaning and the action to take, for the log. `None` if there is nothing to do.
     #[must_use]
     pub const fn advice(self) -> Option<&'static str> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hopcache_core::hot::{Answered, HotCounts, HotTable, SampleRate};
+use hopcache_core::hot::{AnswerKind, HotCounts, HotTable, SampleRate};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HOT_ROWS_MAX, HOT_ROWS_SHOWN, HOT_TAGS_MAX, HOT_TEXT_BYTES_MAX, PATTERN_TEXT_BYTES_MAX,
@@ -102,7 +102,7 @@ impl HotRequests {
         let about = || HotPattern { text: shown(statement), note: None, tags: Vec::new() };
         let mut sampled = self.sampled.lock();
         let now = self.clock.now();
-        let row = sampled.patterns.count(&id, (Answered::Bypass, every), now, about);
+        let row = sampled.patterns.count(&id, (AnswerKind::Bypass, every), now, about);
         row.note = Some(reason.word());
         sampled.rate.took_one(now);
         self.every.store(sampled.rate.every(), Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl HotRequests {
         let row = sampled.patterns.count(&query.pattern, (answered, every), now, about);
         row.note = note;
         let pattern = Arc::clone(&row.text);
-        if answered != Answered::Bypass {
+        if answered != AnswerKind::Bypass {
             let about = || HotKey { pattern, database: Arc::clone(&query.database), note: None };
             sampled.keys.count(&query.key, (answered, every), now, about).note = note;
         }
@@ -159,17 +159,17 @@ impl HotRequests {
 }
 
 /// How a request was answered, and why its answer was not kept or not fresh.
-fn read(how: &How, took: Duration) -> (Answered, Option<&'static str>) {
+fn read(how: &How, took: Duration) -> (AnswerKind, Option<&'static str>) {
     let detail = how.detail.and_then(labels::answer_detail);
     match how.class {
-        Class::Hit => (Answered::Hit, detail),
-        Class::Miss { .. } => (Answered::Miss(Millis::from(took)), detail),
-        Class::Bypass(reason) => (Answered::Bypass, Some(reason.word())),
+        Class::Hit => (AnswerKind::Hit, detail),
+        Class::Miss { .. } => (AnswerKind::Miss(Millis::from(took)), detail),
+        Class::Bypass(reason) => (AnswerKind::Bypass, Some(reason.word())),
     }
 }
 
-fn tags(query: &Query, answered: Answered) -> Vec<(TagId, String)> {
-    if answered == Answered::Bypass || query.statement.len() > HOT_TEXT_BYTES_MAX {
+fn tags(query: &Query, answered: AnswerKind) -> Vec<(TagId, String)> {
+    if answered == AnswerKind::Bypass || query.statement.len() > HOT_TEXT_BYTES_MAX {
         return Vec::new();
     }
     let mut words = watched_words(&query.statement);

@@ -19,7 +19,7 @@ hopcache_core::words! {
     }
 
     /// The class of a request, without its particulars.
-    pub enum Answered {
+    pub enum AnswerClass {
         /// [`Class::Hit`].
         Hit = "hit",
         /// [`Class::Miss`].
@@ -216,11 +216,11 @@ pub fn answer_detail(detail: Detail) -> Option<&'static str> {
 
 /// A class without its particulars.
 #[must_use]
-pub const fn answered(class: &Class) -> Answered {
+pub const fn answered(class: &Class) -> AnswerClass {
     match class {
-        Class::Hit => Answered::Hit,
-        Class::Miss { .. } => Answered::Miss,
-        Class::Bypass(_) => Answered::Bypass,
+        Class::Hit => AnswerClass::Hit,
+        Class::Miss { .. } => AnswerClass::Miss,
+        Class::Bypass(_) => AnswerClass::Bypass,
     }
 }
 

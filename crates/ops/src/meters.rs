@@ -12,14 +12,14 @@ use hopcache_core::proof::Finding;
 use hopcache_engine::event::{Event, HandoverWord, PrefetchWord, RefreshWord};
 use hopcache_engine::outcome::{Class, Detail, How, Reason, Role};
 use hopcache_engine::ports::Observer;
-use hopcache_net::refusal_response::Unserved;
+use hopcache_net::refusal_response::UnservedReason;
 use hopcache_net::tls::Reload;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use opentelemetry::TraceId;
 
-use crate::gossip_refusals::Refused;
+use crate::gossip_refusals::GossipRefusal;
 use crate::labels::{
-    self, Answered, BreakerOf, DegreeAnswer, Front, GossipDirection, Handover, Listener, PrefetchEnd,
+    self, AnswerClass, BreakerOf, DegreeAnswer, Front, GossipDirection, Handover, Listener, PrefetchEnd,
     ReadAnew, StatusWord, TlsReload, Unauthenticated,
 };
 
@@ -75,10 +75,10 @@ impl Meters {
     /// Counts a request that was refused before it became a query.
     pub fn count_rejected(&self, front: Front, status: u16) {
         self.counted.bypasses.add(Reason::Rejected);
-        self.count_status(front, Answered::Bypass, status);
+        self.count_status(front, AnswerClass::Bypass, status);
     }
 
-    fn count_status(&self, front: Front, answered: Answered, status: u16) {
+    fn count_status(&self, front: Front, answered: AnswerClass, status: u16) {
         self.counted.requests.of(answered).of(StatusWord::of(status)).of(front).add();
     }
 
@@ -130,7 +130,7 @@ impl Meters {
     }
 
     /// A gossip datagram was refused.
-    pub fn refused_gossip(&self, why: Refused) {
+    pub fn refused_gossip(&self, why: GossipRefusal) {
         self.counted.gossip_refused.add(why);
     }
 
@@ -149,7 +149,7 @@ impl Meters {
     }
 
     /// A connection was ended unserved.
-    pub fn refused_connection(&self, listener: Listener, why: Unserved) {
+    pub fn refused_connection(&self, listener: Listener, why: UnservedReason) {
         self.counted.unserved.of(listener).add(why);
     }
 

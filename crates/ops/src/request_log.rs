@@ -18,7 +18,7 @@ use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, AnsweredBy, Reason};
 use hopcache_engine::ports::{EndedFetch, Observer};
 
-use crate::labels::{self, Answered, Front};
+use crate::labels::{self, AnswerClass, Front};
 use crate::meters::Meters;
 use crate::origin_pace::OriginPace;
 use crate::traces::AnsweredRequest;
@@ -135,7 +135,7 @@ impl PassedLine {
             front = Front::Bolt.as_str(),
             database = self.database,
             pattern = self.pattern,
-            class = Answered::Bypass.as_str(),
+            class = AnswerClass::Bypass.as_str(),
             detail = self.reason.word(),
             status = labels::status_of_passed(is_success),
             took_ms = millis(took),
@@ -178,7 +178,7 @@ impl RequestLogInForce {
 }
 
 /// Counts events, learns the pace of Neo4j, and writes the lines of slow fetches.
-pub struct Observing {
+pub struct EventObserver {
     /// The metrics that count it.
     pub meters: Arc<Meters>,
     /// The log that writes a line for it.
@@ -187,7 +187,7 @@ pub struct Observing {
     pub pace: Arc<OriginPace>,
 }
 
-impl Observer for Observing {
+impl Observer for EventObserver {
     fn note(&self, event: Event) {
         self.meters.note(event);
     }

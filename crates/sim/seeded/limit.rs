@@ -1,12 +1,12 @@
 //! Bugs of the limit of runs at Neo4j and of the line before it change pure models, so pure schedules show them. The same
 //! rules are checked without bugs by `crates/core/tests/origin_limit`, `turns.rs` and `line.rs`.
 
-use hopcache_core::limits::LINE_STRETCH;
+use hopcache_core::limits::QUEUE_STRETCH;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit};
 use hopcache_core::pattern::PatternId;
 use hopcache_core::seeded::{Bug, choose};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, RunClass, TurnBounds, Turns, WaiterId};
+use hopcache_core::turns::{RunClass, TurnAnswer, TurnBounds, Turns, WaiterId};
 
 const PATTERN: PatternId = PatternId(1);
 
@@ -47,7 +47,7 @@ fn a_limit_that_never_recovers_is_seen() {
 fn passed_before_a_long_run() -> Option<u64> {
     let bounds = TurnBounds { slots: 1, waiting_per_principal: 1 << 20, waiting: 1 << 20 };
     let mut turns = Turns::new(bounds);
-    assert_eq!(turns.ask(&'c'), Asked::Runs);
+    assert_eq!(turns.ask(&'c'), TurnAnswer::Runs);
     let long = wait(&mut turns, 10_000);
     (1..5_000).find(|_| {
         wait(&mut turns, 1_000);
@@ -58,14 +58,14 @@ fn passed_before_a_long_run() -> Option<u64> {
 
 fn wait(turns: &mut Turns<char>, cost_us: u64) -> WaiterId {
     match turns.ask_costing(&'c', (RunClass::Miss, cost_us), MonoTime(0), Millis(u64::MAX)) {
-        Asked::Waits(waiter) => waiter,
+        TurnAnswer::Waits(waiter) => waiter,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn a_line_that_starves_is_seen() {
-    let bound = LINE_STRETCH * 10;
+    let bound = QUEUE_STRETCH * 10;
     let well = passed_before_a_long_run();
     choose(Some(Bug::LineStarves));
     let ill = passed_before_a_long_run();

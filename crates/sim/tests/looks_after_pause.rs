@@ -2,7 +2,7 @@
 //! on. It serves nothing from before the pause until a look has succeeded, and it answers in time though none does.
 
 use hopcache_core::limits::{
-    DEGRADED_TTL_MS, PAUSE_LOOK_MS_MAX, PAUSE_LOOK_RETRY_MS, STORE_COMMAND_MS_DEFAULT,
+    DEGRADED_TTL_MS, PAUSE_POLL_MS_MAX, PAUSE_POLL_RETRY_MS, STORE_COMMAND_MS_DEFAULT,
 };
 
 use crate::prelude::*;
@@ -96,7 +96,7 @@ async fn a_look_that_failed_is_no_look() {
         assert_eq!(hits, [0; 0], "{trouble:?}: hits while nobody has read of the purge");
         scene.set_away(trouble, false);
         // A look that began before may take its time; the next one begins after a pause.
-        scene.world.pass(STORE_COMMAND_MS_DEFAULT + PAUSE_LOOK_RETRY_MS + 200).await;
+        scene.world.pass(STORE_COMMAND_MS_DEFAULT + PAUSE_POLL_RETRY_MS + 200).await;
         for outcome in sent {
             assert_eq!(version(&outcome.await.unwrap()), 2, "{trouble:?}: the purged value");
         }
@@ -153,7 +153,7 @@ async fn without_a_store_a_node_that_was_stopped_answers_as_a_miss() {
         assert_eq!(version_or_failure(&first), "2", "{trouble:?}");
         assert_eq!(first.how.detail, Some(Detail::Degraded));
         assert!(matches!(first.how.class, Class::Miss { kept: Kept::Skipped, .. }), "{:?}", first.how);
-        assert!(sim_now().since(asked) >= Millis(PAUSE_LOOK_MS_MAX), "{trouble:?}: it waited for a look");
+        assert!(sim_now().since(asked) >= Millis(PAUSE_POLL_MS_MAX), "{trouble:?}: it waited for a look");
         let (read, runs) = (sim_now(), scene.world.origin.runs());
         while sim_now().since(read) < Millis(DEGRADED_TTL_MS - 200) {
             let asked = sim_now();

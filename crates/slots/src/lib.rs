@@ -16,7 +16,7 @@ use hopcache_core::limits::ORIGIN_LIMIT_TICK_MS;
 use hopcache_core::origin_limit::{LimitBounds, OriginLimit, RunStart};
 use hopcache_core::pattern::PatternId;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, Left, LineOrder, RunClass, TurnBounds, Turns, WaiterId};
+use hopcache_core::turns::{Left, QueueOrder, RunClass, TurnAnswer, TurnBounds, Turns, WaiterId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -73,7 +73,7 @@ impl<P: Ord + Clone> Slots<P> {
     }
 
     /// The same, with the runs that wait in this order.
-    pub fn in_order(mut self, order: LineOrder) -> Self {
+    pub fn in_order(mut self, order: QueueOrder) -> Self {
         self.state.get_mut().turns.put_in_order(order);
         self
     }
@@ -124,10 +124,10 @@ impl<P: Ord + Clone> Slots<P> {
         let mut state = self.state.lock();
         let refusal = state.turns.would_refuse(principal, class, self.now(), wait.into())?;
         match refusal {
-            Asked::PrincipalFull => Some(NoSlot::PrincipalFull),
-            Asked::Full => Some(NoSlot::Full),
-            Asked::WouldBeLate => Some(NoSlot::Late),
-            Asked::Runs | Asked::Waits(_) => None,
+            TurnAnswer::PrincipalFull => Some(NoSlot::PrincipalFull),
+            TurnAnswer::Full => Some(NoSlot::Full),
+            TurnAnswer::WouldBeLate => Some(NoSlot::Late),
+            TurnAnswer::Runs | TurnAnswer::Waits(_) => None,
         }
     }
 
@@ -135,17 +135,17 @@ impl<P: Ord + Clone> Slots<P> {
         &self,
         principal: &P,
         deadline: Instant,
-        ask: impl FnOnce(&mut State<P>, MonoTime) -> Asked,
+        ask: impl FnOnce(&mut State<P>, MonoTime) -> TurnAnswer,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let mut place = {
             let mut state = self.state.lock();
             let since = self.now();
             match ask(&mut state, since) {
-                Asked::Runs => return Ok(self.slot(&mut state)),
-                Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
-                Asked::Full => return Err(NoSlot::Full),
-                Asked::WouldBeLate => return Err(NoSlot::Late),
-                Asked::Waits(waiter) => {
+                TurnAnswer::Runs => return Ok(self.slot(&mut state)),
+                TurnAnswer::PrincipalFull => return Err(NoSlot::PrincipalFull),
+                TurnAnswer::Full => return Err(NoSlot::Full),
+                TurnAnswer::WouldBeLate => return Err(NoSlot::Late),
+                TurnAnswer::Waits(waiter) => {
                     state.limit.was_full();
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(waiter, caller);

@@ -178,11 +178,12 @@ fn client(identity: &Identity) -> Cow<'static, str> {
 }
 
 /// One pace for the process, like the log.
-static REFUSALS: Mutex<Pace> = Mutex::new(Pace { lines: AUDIT_REFUSALS_BURST, filled: None, left_out: 0 });
+static REFUSALS: Mutex<LineAllowance> =
+    Mutex::new(LineAllowance { lines: AUDIT_REFUSALS_BURST, filled: None, left_out: 0 });
 
 /// Lines on refusals that may still be written now.
 #[derive(Debug)]
-struct Pace {
+struct LineAllowance {
     lines: u32,
     /// When the last whole line was added.
     filled: Option<Instant>,
@@ -190,7 +191,7 @@ struct Pace {
     left_out: u64,
 }
 
-impl Pace {
+impl LineAllowance {
     /// Whether a line may be written, and the number of lines left out before it.
     fn admit(&mut self, now: Instant) -> Option<u64> {
         let filled = *self.filled.get_or_insert(now);
@@ -220,22 +221,22 @@ mod tests {
 
     #[test]
     fn refusals_are_paced_and_those_left_out_are_counted() {
-        let mut pace = Pace { lines: AUDIT_REFUSALS_BURST, filled: None, left_out: 0 };
+        let mut allowance = LineAllowance { lines: AUDIT_REFUSALS_BURST, filled: None, left_out: 0 };
         let start = Instant::now();
         for _ in 0..AUDIT_REFUSALS_BURST {
-            assert_eq!(pace.admit(start), Some(0));
+            assert_eq!(allowance.admit(start), Some(0));
         }
         for _ in 0..7 {
-            assert_eq!(pace.admit(start), None);
+            assert_eq!(allowance.admit(start), None);
         }
         let second = start + Duration::from_secs(1);
-        assert_eq!(pace.admit(second), Some(7));
+        assert_eq!(allowance.admit(second), Some(7));
         for _ in 1..AUDIT_REFUSALS_PER_S {
-            assert_eq!(pace.admit(second), Some(0));
+            assert_eq!(allowance.admit(second), Some(0));
         }
-        assert_eq!(pace.admit(second), None);
-        assert_eq!(pace.admit(second + Duration::from_secs(3_600)), Some(1));
-        assert_eq!(pace.lines, AUDIT_REFUSALS_BURST - 1, "an hour saves no more than the burst");
+        assert_eq!(allowance.admit(second), None);
+        assert_eq!(allowance.admit(second + Duration::from_secs(3_600)), Some(1));
+        assert_eq!(allowance.lines, AUDIT_REFUSALS_BURST - 1, "an hour saves no more than the burst");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use hopcache_cluster::joining::Joining;
+use hopcache_cluster::joining::JoinProgress;
 use hopcache_cluster::routing::{Members, listed};
 use hopcache_config::Report;
 use hopcache_engine::Engine;
@@ -55,7 +55,7 @@ pub struct NodeState {
     /// Virtual nodes of each node on the ring.
     pub virtual_nodes: u32,
     /// How far the node has joined the cluster.
-    pub joining: Joining,
+    pub joining: JoinProgress,
     /// Connections of Bolt clients.
     pub bolt_clients: TaskTracker,
     /// The number of transactions that this node holds for HTTP clients.

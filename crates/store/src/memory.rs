@@ -24,9 +24,9 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{WrittenBoard, WrittenRecord};
+use hopcache_core::write_position::{WriteBoard, WriteRecord};
 use hopcache_engine::ports::{
-    Clock, Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold,
+    Clock, Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
 };
 use parking_lot::Mutex;
 
@@ -86,7 +86,7 @@ struct Table {
     bytes_max: usize,
     log: InvalidationLog<Scope>,
     /// Clusters that share this store: in production one.
-    written: BTreeMap<ClusterTag, WrittenBoard>,
+    written: BTreeMap<ClusterTag, WriteBoard>,
 }
 
 impl Table {
@@ -200,12 +200,12 @@ impl Store for MemoryStore {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WrittenRecord],
-    ) -> Result<StoreTold, StoreError> {
+        records: &[WriteRecord],
+    ) -> Result<StoreReceipt, StoreError> {
         let now = self.clock.now();
         let (listeners, anew) = self.table.lock().written.entry(cluster).or_default().tell(now, records);
         let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms }).collect();
-        Ok(StoreTold { listeners, anew })
+        Ok(StoreReceipt { listeners, anew })
     }
 
     async fn hear_written(
@@ -213,7 +213,7 @@ impl Store for MemoryStore {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Heard, StoreError> {
+    ) -> Result<StorePoll, StoreError> {
         let now = self.clock.now();
         Ok(self.table.lock().written.entry(cluster).or_default().hear(now, me, lease_ms))
     }

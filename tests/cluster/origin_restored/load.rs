@@ -153,7 +153,7 @@ impl Shared {
 }
 
 /// Connections to one node, over one front.
-struct Line {
+struct NodeConnections {
     addrs: [SocketAddr; 2],
     http: Option<Connection>,
     bolt: Option<BoltClient>,
@@ -162,7 +162,7 @@ struct Line {
 /// A first value, if there are rows, and the text of `Cache-Status`.
 pub type Said = Option<(Option<i64>, String)>;
 
-impl Line {
+impl NodeConnections {
     fn new(addrs: [SocketAddr; 2]) -> Self {
         Self { addrs, http: None, bolt: None }
     }
@@ -215,7 +215,7 @@ impl Line {
 
 /// Asks each node for each key of both kinds, over both fronts in turn.
 async fn read(shared: Arc<Shared>, place: usize) -> Vec<Answer> {
-    let mut lines: Vec<_> = shared.nodes.iter().map(|addrs| Line::new(*addrs)).collect();
+    let mut lines: Vec<_> = shared.nodes.iter().map(|addrs| NodeConnections::new(*addrs)).collect();
     let mut ticks = tokio::time::interval(READ_EACH);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut answers = Vec::new();
@@ -248,7 +248,7 @@ async fn read(shared: Arc<Shared>, place: usize) -> Vec<Answer> {
 
 /// Writes keys of its own, one write at a time, through each node over both fronts in turn.
 async fn write(shared: Arc<Shared>, place: usize) {
-    let mut lines: Vec<_> = shared.nodes.iter().map(|addrs| Line::new(*addrs)).collect();
+    let mut lines: Vec<_> = shared.nodes.iter().map(|addrs| NodeConnections::new(*addrs)).collect();
     let mut ticks = tokio::time::interval(WRITE_EACH);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for turn in 1.. {
@@ -288,5 +288,7 @@ pub async fn read_anew(cluster: &Cluster, key: usize) {
 /// Asks one node once.
 pub async fn ask(cluster: &Cluster, node: usize, over_bolt: bool, kind: Kind, key: usize) -> Said {
     let addrs = &cluster.nodes[node].addrs;
-    Line::new([addrs.client, addrs.bolt]).say(over_bolt, "r", (kind.read(), &json!({ "k": key }))).await
+    NodeConnections::new([addrs.client, addrs.bolt])
+        .say(over_bolt, "r", (kind.read(), &json!({ "k": key })))
+        .await
 }

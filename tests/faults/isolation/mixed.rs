@@ -80,7 +80,7 @@ fn impostors() -> Vec<String> {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Seen {
+struct AnswerCounts {
     hits: u64,
     stale: u64,
     led: u64,
@@ -91,7 +91,7 @@ struct Seen {
     refused: u64,
 }
 
-impl Seen {
+impl AnswerCounts {
     fn plus(self, other: Self) -> Self {
         Self {
             hits: self.hits + other.hits,
@@ -133,7 +133,7 @@ struct Client {
     dice: Dice,
     principals: Arc<Vec<Principal>>,
     impostors: Arc<Vec<String>>,
-    seen: Seen,
+    seen: AnswerCounts,
 }
 
 impl Client {
@@ -196,12 +196,12 @@ async fn client(cluster: &ScriptedCluster, seed: usize) -> Client {
         dice: Dice::new(seed as u64 + 1),
         principals: Arc::new(principals()),
         impostors: Arc::new(impostors()),
-        seen: Seen::default(),
+        seen: AnswerCounts::default(),
     }
 }
 
 /// `requests` of all clients together.
-async fn mix(cluster: &ScriptedCluster, round: usize, requests: usize) -> Seen {
+async fn mix(cluster: &ScriptedCluster, round: usize, requests: usize) -> AnswerCounts {
     let mut tasks = tokio::task::JoinSet::new();
     for place in 0..CLIENTS {
         let mut client = client(cluster, round * CLIENTS + place).await;
@@ -213,12 +213,12 @@ async fn mix(cluster: &ScriptedCluster, round: usize, requests: usize) -> Seen {
             client.seen
         });
     }
-    tasks.join_all().await.into_iter().fold(Seen::default(), Seen::plus)
+    tasks.join_all().await.into_iter().fold(AnswerCounts::default(), AnswerCounts::plus)
 }
 
 /// Bound of runs for this mix in this time: one for each key and freshness window (I1), each window as short as jitter
 /// makes it, and one for each failure that was not shared. A slow machine needs more windows.
-fn runs_max(seen: &Seen, took: Duration) -> f64 {
+fn runs_max(seen: &AnswerCounts, took: Duration) -> f64 {
     let keys = (principals().len() * DATABASES_RESOLVED * KEYS) as f64;
     let windows = took.as_secs_f64() / (TTL_S * (1.0 - TTL_JITTER)) + 1.0;
     keys * windows + (seen.failed - seen.failed_joined) as f64
@@ -230,7 +230,7 @@ async fn each_principal_sees_only_its_own_bytes() {
     let lines = Lines { node: "", origin: "", entry: "ttl = \"1s\"\ngrace = 1.0" };
     let cluster = ScriptedCluster::start(&USERS, Duration::from_millis(10), lines).await;
     let began = Instant::now();
-    let (mut seen, mut rounds, mut refreshes) = (Seen::default(), 0, 0.0);
+    let (mut seen, mut rounds, mut refreshes) = (AnswerCounts::default(), 0, 0.0);
     // The mix has to contain all kinds of sharing. Chance decides which occur, so there may be several rounds.
     while rounds < ROUNDS_MAX && (rounds == 0 || refreshes < 0.5 || !seen.has_all()) {
         seen = seen.plus(mix(&cluster, rounds, requests).await);

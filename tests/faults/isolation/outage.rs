@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::bolt_client::BoltClient;
-use crate::support::bolt_proxy::RunSeen;
+use crate::support::bolt_proxy::ProxiedRun;
 use crate::support::cluster::Cluster;
 use crate::support::http::{Reply, basic, post};
 use crate::support::scripted_cluster::{Lines, ScriptedCluster};
@@ -78,7 +78,7 @@ async fn bolt_clients_do_not_feel_a_silent_neo4j() {
     let named = json!({ "mode": "r", "db": "neo4j" });
     read_with(&mut first, named.clone()).await;
     assert!(read_with(&mut first, named).await.contains("; hit"));
-    let is_answered = |runs: &[RunSeen]| runs.iter().any(|run| run.answered.is_some());
+    let is_answered = |runs: &[ProxiedRun]| runs.iter().any(|run| run.answered.is_some());
     assert!(
         cluster.proxy.wait_until("RETURN 1", WAIT_MAX, is_answered).await,
         "a node asks ahead for its name"

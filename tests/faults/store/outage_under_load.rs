@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{BREAKER, COMMITS, asks};
-use crate::support::bolt_proxy::RunSeen;
+use crate::support::bolt_proxy::ProxiedRun;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::{http, say, size, until};
 
@@ -149,7 +149,7 @@ async fn go_on(span: Duration) {
 /// while nodes could not reach the store, at most one in a degraded TTL on each node. Also returns how many the losses
 /// explain.
 fn explain(
-    runs: &[RunSeen],
+    runs: &[ProxiedRun],
     windows: &[Window],
     lapses: &mut f64,
 ) -> (usize, Result<(&'static str, usize), String>) {
@@ -269,7 +269,7 @@ fn judge_answers(asked: &[Asked], windows: &[Window]) {
 async fn judge_runs(cluster: &Cluster, asked: &[Asked], windows: &[Window]) {
     let lapses = sum(cluster, "hopcache_lease_grants_total", "kind=\"expired\"").await;
     let mut lapses_left = lapses;
-    let mut runs: BTreeMap<String, Vec<RunSeen>> = BTreeMap::new();
+    let mut runs: BTreeMap<String, Vec<ProxiedRun>> = BTreeMap::new();
     for run in cluster.proxy.seen("load ") {
         let key = run.statement.trim_start_matches("RETURN '").trim_end_matches("' AS what").to_owned();
         runs.entry(key).or_default().push(run);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 /// A statement that a client sent with RUN.
 #[derive(Debug, Clone)]
-pub struct RunSeen {
+pub struct ProxiedRun {
     /// Its text.
     pub statement: String,
     /// Its text and its parameters: equal for two runs of one key.
@@ -17,7 +17,7 @@ pub struct RunSeen {
     pub connection: usize,
 }
 
-impl RunSeen {
+impl ProxiedRun {
     pub(super) fn is_explain(&self) -> bool {
         is_explain(&self.statement)
     }

@@ -10,7 +10,7 @@ use hopcache_core::hot::HotCounts;
 use hopcache_core::limits::CONSOLE_EVERY_MS;
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::TagId;
-use hopcache_engine::{Crowd, DatabaseMarks};
+use hopcache_engine::{Crowd, DatabasePositions};
 use hopcache_ops::hot::{HotKey, HotPattern, Hottest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -123,13 +123,13 @@ impl Parts {
         for (tag, word) in hottest.patterns.iter().flat_map(|(_, about, _)| &about.tags) {
             words.entry(*tag).or_insert((word.as_str(), 0)).1 += 1;
         }
-        let marks = self.state.engine.writes().marks().into_iter();
-        marks.map(|marks| database(marks, &words)).collect()
+        let positions = self.state.engine.writes().database_positions().into_iter();
+        positions.map(|positions| database(positions, &words)).collect()
     }
 }
 
-fn database(marks: DatabaseMarks, words: &BTreeMap<TagId, (&str, u32)>) -> Value {
-    let tags = marks.tags.iter().map(|(tag, at)| {
+fn database(positions: DatabasePositions, words: &BTreeMap<TagId, (&str, u32)>) -> Value {
+    let tags = positions.tags.iter().map(|(tag, at)| {
         let known = tag.and_then(|tag| words.get(&tag));
         let word = match tag {
             None => Some("anything"),
@@ -140,9 +140,9 @@ fn database(marks: DatabaseMarks, words: &BTreeMap<TagId, (&str, u32)>) -> Value
         json!({"word": word, "at": at, "patterns": known.map_or(0, |(_, patterns)| *patterns)})
     });
     json!({
-        "database": marks.name.as_deref(),
-        "epoch": marks.epoch,
-        "newest": marks.newest,
+        "database": positions.name.as_deref(),
+        "epoch": positions.epoch,
+        "newest": positions.newest,
         "tags": tags.collect::<Vec<_>>(),
     })
 }

@@ -11,10 +11,10 @@ use hopcache_ops::sentences::explained::{
     BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, Unproved, User,
 };
 
-use super::Asked;
+use super::ExplainQuestion;
 use hopcache_state::node_state::NodeState;
 
-pub(super) fn facts(state: &NodeState, asked: &Asked, explanation: &Explanation) -> Facts {
+pub(super) fn facts(state: &NodeState, asked: &ExplainQuestion, explanation: &Explanation) -> Facts {
     let Query { statement, identity, .. } = &asked.query;
     let policy = state.engine.policy();
     let seen = explanation.owner.as_ref();
@@ -92,7 +92,7 @@ fn state_of(entry: &EntryView) -> CopyState {
 }
 
 /// A copy of unknown range answers only requests without bookmarks.
-fn bookmark(state: &NodeState, asked: &Asked, explanation: &Explanation) -> BookmarkFact {
+fn bookmark(state: &NodeState, asked: &ExplainQuestion, explanation: &Explanation) -> BookmarkFact {
     match &asked.bookmark {
         None => BookmarkFact::Unreadable,
         Some(bookmark) if *bookmark == Bookmark::NONE => BookmarkFact::Seen,

@@ -21,7 +21,7 @@ use crate::bolt::BoltPool;
 use crate::cache_status::{CacheStatus, Kind};
 use crate::delayed::NODES;
 use crate::figures::{each_us, percentile, share};
-use crate::load::{Answering, REST, Sample, Seen, Until, arrivals, closed, open};
+use crate::load::{Answering, LoadResult, REST, Sample, Until, arrivals, closed, open};
 use crate::prefetch::counts::Counts;
 
 /// Everything that runs. Clients go before servers.
@@ -107,7 +107,7 @@ impl Stage {
         }
     }
 
-    pub(super) async fn closed(&self, clients: usize, until: Until) -> anyhow::Result<Seen> {
+    pub(super) async fn closed(&self, clients: usize, until: Until) -> anyhow::Result<LoadResult> {
         closed(self.ask(), clients, until).await
     }
 
@@ -197,7 +197,7 @@ impl Asking {
 impl Figures {
     /// What the load has seen, the runs of its time, and the CPU time before and after.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    fn of(seen: &Seen, runs: usize, (before, after): (&Cpu, &Cpu)) -> Self {
+    fn of(seen: &LoadResult, runs: usize, (before, after): (&Cpu, &Cpu)) -> Self {
         let results = seen.results();
         let cpu_us = std::array::from_fn(|place| {
             let spent = before[place].zip(after[place]).map(|(one, other)| other.saturating_sub(one));
@@ -217,7 +217,7 @@ impl Figures {
 
 /// P50, P95 and P99 of everything that was due. Without an answer a request takes for ever: answers that were refused at
 /// once, or never asked for, must not make a tail shorter.
-fn tail_ms(seen: &Seen) -> [f64; 3] {
+fn tail_ms(seen: &LoadResult) -> [f64; 3] {
     const FOR_EVER: u64 = u64::MAX;
     let took = |sample: &Sample| if sample.status.kind == Kind::Failed { FOR_EVER } else { sample.took_us() };
     let mut took_us: Vec<u64> = seen.samples.iter().map(took).collect();
@@ -246,7 +246,8 @@ mod tests {
         };
         let mut samples: Vec<Sample> = (1..=7).map(|ms| sample(ms, Kind::Fresh)).collect();
         samples.extend([sample(8, Kind::Stale), sample(100, Kind::Miss), sample(1, Kind::Failed)]);
-        let mut seen = Seen { start: Instant::now(), samples, dropped: 0, wall: Duration::from_secs(3) };
+        let mut seen =
+            LoadResult { start: Instant::now(), samples, dropped: 0, wall: Duration::from_secs(3) };
         let cpu =
             |ms: u64| [None, Some(ms), Some(ms * 2), Some(ms * 3)].map(|ms| ms.map(Duration::from_millis));
         let figures = Figures::of(&seen, 18, (&cpu(10), &cpu(19)));

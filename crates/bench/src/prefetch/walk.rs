@@ -70,7 +70,7 @@ pub(crate) struct Click {
 
 /// Where a session is.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct SessionPlace {
     page: Page,
     place: usize,
     is_jump: bool,
@@ -80,13 +80,13 @@ struct Seen {
 pub(super) fn walks(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
     let zipf = Zipf::new(graph.persons.len(), traffic.exponent);
     sessions(traffic, |dice, clicks| {
-        let mut seen: Vec<Seen> = Vec::with_capacity(clicks);
+        let mut seen: Vec<SessionPlace> = Vec::with_capacity(clicks);
         for _ in 0..clicks {
             let wants_follow = dice.unit() <= traffic.follow;
             let followed = wants_follow
                 .then(|| seen.iter().rev().find_map(|from| follow(graph, *from, traffic.usual, dice)))
                 .flatten();
-            seen.push(followed.unwrap_or_else(|| Seen {
+            seen.push(followed.unwrap_or_else(|| SessionPlace {
                 page: Page::Profile,
                 place: zipf.draw(dice),
                 is_jump: true,
@@ -123,7 +123,7 @@ pub(crate) fn whole_sessions(
 }
 
 /// Sessions arrive at their rate. Each draws its clicks and pauses from its own dice.
-fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<Seen>) -> Vec<Click> {
+fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<SessionPlace>) -> Vec<Click> {
     let mut dice = Dice::new(traffic.seed);
     let mut clicks = Vec::new();
     #[expect(clippy::cast_precision_loss, reason = "a few")]
@@ -132,7 +132,7 @@ fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<See
         let mut own = Dice::new(traffic.seed ^ (session as u64 + 1).wrapping_mul(0xA076_1D64_78BD_642F));
         let (mut at_us, first) = (at_us, own.below(usize::MAX));
         for (number, seen) in draw(&mut own, traffic.clicks).into_iter().enumerate() {
-            let Seen { page, place, is_jump } = seen;
+            let SessionPlace { page, place, is_jump } = seen;
             let turn = first.wrapping_add(number);
             clicks.push(Click { at_us, session, turn, page, place, is_follow: !is_jump });
             at_us += micros(traffic.think.mul_f64(own.exponential()));
@@ -144,7 +144,7 @@ fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<See
 }
 
 /// The page of the next click, if there is something to click at.
-fn follow(graph: &Graph, from: Seen, usual: f64, dice: &mut Dice) -> Option<Seen> {
+fn follow(graph: &Graph, from: SessionPlace, usual: f64, dice: &mut Dice) -> Option<SessionPlace> {
     let of_post = |post: usize, dice: &mut Dice| {
         let page = if dice.below(100) < REPLIES { Page::Replies } else { Page::Tags };
         (page, post)
@@ -164,7 +164,7 @@ fn follow(graph: &Graph, from: Seen, usual: f64, dice: &mut Dice) -> Option<Seen
         Page::Replies => (Page::Tags, place),
         Page::Tags => (Page::Tagged, chosen(&graph.posts[place].tags, dice)?),
     };
-    Some(Seen { page, place, is_jump: false })
+    Some(SessionPlace { page, place, is_jump: false })
 }
 
 /// A row by [`CLICKS_BY_RANK`].

@@ -76,7 +76,7 @@ impl std::fmt::Display for Version {
 
 /// Why no version was agreed on. The connection is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unspoken {
+pub enum HandshakeRefusal {
     /// The client begins TLS on a plain listener.
     #[error("the client speaks TLS: use bolt:// or neo4j://, or set certificates for this listener")]
     Tls,
@@ -99,7 +99,7 @@ pub enum Agreement {
     /// This version is spoken from now on.
     On(Version),
     /// There is no version in common.
-    Refused(Unspoken),
+    Refused(HandshakeRefusal),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Handshake {
             }
         }
         out.extend_from_slice(&[0; 4]);
-        Agreement::Refused(Unspoken::NoVersion)
+        Agreement::Refused(HandshakeRefusal::NoVersion)
     }
 
     /// The newest version of an offer: `range` minor versions down from `minor`.
@@ -185,23 +185,27 @@ impl Handshake {
         let mask = &input[4..];
         let Some(end) = mask.iter().position(|byte| byte & 0x80 == 0) else {
             let is_endless = mask.len() >= CAPABILITY_BYTES_MAX;
-            return if is_endless { Agreement::Refused(Unspoken::NotBolt) } else { Agreement::Pending };
+            return if is_endless {
+                Agreement::Refused(HandshakeRefusal::NotBolt)
+            } else {
+                Agreement::Pending
+            };
         };
         if end >= CAPABILITY_BYTES_MAX {
-            return Agreement::Refused(Unspoken::NotBolt);
+            return Agreement::Refused(HandshakeRefusal::NotBolt);
         }
         let wants_some = mask[..=end].iter().any(|byte| byte & 0x7F != 0);
         input.advance(4 + end + 1);
         let version = Version { major: pick[3], minor: pick[2] };
         if pick[0] != 0 || pick[1] != 0 || wants_some || !self.speaks(version) {
-            return Agreement::Refused(Unspoken::NoVersion);
+            return Agreement::Refused(HandshakeRefusal::NoVersion);
         }
         Agreement::On(version)
     }
 }
 
 /// The protocol of the first bytes, as soon as they show it.
-fn not_bolt(input: &BytesMut) -> Option<Unspoken> {
+fn not_bolt(input: &BytesMut) -> Option<HandshakeRefusal> {
     let seen = input.len().min(MAGIC.len());
     if input[..seen] == MAGIC[..seen] {
         return None;
@@ -210,10 +214,10 @@ fn not_bolt(input: &BytesMut) -> Option<Unspoken> {
         |prefix: &[u8]| input[..input.len().min(prefix.len())] == prefix[..input.len().min(prefix.len())];
     let is_http = [&b"GET "[..], b"POST", b"HEAD", b"OPTI", b"PUT "].into_iter().any(starts);
     match input.first() {
-        Some(&TLS) => Some(Unspoken::Tls),
+        Some(&TLS) => Some(HandshakeRefusal::Tls),
         _ if is_http && input.len() < 4 => None,
-        _ if is_http => Some(Unspoken::Http),
-        _ => Some(Unspoken::NotBolt),
+        _ if is_http => Some(HandshakeRefusal::Http),
+        _ => Some(HandshakeRefusal::NotBolt),
     }
 }
 
@@ -252,7 +256,11 @@ mod tests {
     #[test]
     fn no_version_in_common_is_said() {
         for offers in [[NONE; 4], [[0, 0, 3, 0], [0, 0, 0, 4], [0, 0, 5, 5], NONE]] {
-            assert_eq!(agreed(offers), (Agreement::Refused(Unspoken::NoVersion), vec![0; 4]), "{offers:?}");
+            assert_eq!(
+                agreed(offers),
+                (Agreement::Refused(HandshakeRefusal::NoVersion), vec![0; 4]),
+                "{offers:?}"
+            );
         }
     }
 
@@ -279,16 +287,16 @@ mod tests {
         handshake.receive(&mut input, &mut out);
         assert_eq!(out[4..], [2, 0, 3, 4, 4, 0, 4, 4, 5, 0]);
         input.extend_from_slice(&[0, 0, 8, 5, 0]);
-        assert_eq!(handshake.receive(&mut input, &mut out), Agreement::Refused(Unspoken::NoVersion));
+        assert_eq!(handshake.receive(&mut input, &mut out), Agreement::Refused(HandshakeRefusal::NoVersion));
     }
 
     #[test]
     fn other_protocols_are_told_apart_by_their_first_bytes() {
         for (bytes, refusal) in [
-            (&[0x16, 0x03, 0x01][..], Unspoken::Tls),
-            (b"GET / HTTP/1.1\r\n", Unspoken::Http),
-            (b"SSH-2.0", Unspoken::NotBolt),
-            (&[0x60, 0x61], Unspoken::NotBolt),
+            (&[0x16, 0x03, 0x01][..], HandshakeRefusal::Tls),
+            (b"GET / HTTP/1.1\r\n", HandshakeRefusal::Http),
+            (b"SSH-2.0", HandshakeRefusal::NotBolt),
+            (&[0x60, 0x61], HandshakeRefusal::NotBolt),
         ] {
             let answer = Handshake::new(Version::NEWEST).receive(&mut BytesMut::from(bytes), &mut Vec::new());
             assert_eq!(answer, Agreement::Refused(refusal), "{bytes:?}");
@@ -305,6 +313,9 @@ mod tests {
         let mut input = opening([MANIFEST, NONE, NONE, NONE]);
         input.extend_from_slice(&[0, 0, 8, 5]);
         input.extend_from_slice(&[0x80; 9]);
-        assert_eq!(handshake.receive(&mut input, &mut Vec::new()), Agreement::Refused(Unspoken::NotBolt));
+        assert_eq!(
+            handshake.receive(&mut input, &mut Vec::new()),
+            Agreement::Refused(HandshakeRefusal::NotBolt)
+        );
     }
 }

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 use super::chunks::{Chunks, TooLarge};
-use super::handshake::{Agreement, Handshake, Unspoken, Version};
-use super::request::{BadRequest, Kind, Received};
+use super::handshake::{Agreement, Handshake, HandshakeRefusal, Version};
+use super::request::{BadRequest, Kind, ReceivedMessage};
 
 /// The bounds of an inbox.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub struct InboxBounds {
 pub enum InboxFault {
     /// No version was agreed on.
     #[error(transparent)]
-    Unspoken(#[from] Unspoken),
+    Unspoken(#[from] HandshakeRefusal),
     /// A message is over its bound.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
@@ -46,7 +46,7 @@ pub struct Inbox {
     version: Option<Version>,
     input: BytesMut,
     chunks: Chunks,
-    waiting: VecDeque<Received>,
+    waiting: VecDeque<ReceivedMessage>,
     waiting_bytes: usize,
     resets: usize,
     is_stranger: bool,
@@ -102,7 +102,7 @@ impl Inbox {
             let InboxBounds { message_bytes_max, stranger_bytes_max, .. } = self.bounds;
             let limit = if self.is_stranger { stranger_bytes_max } else { message_bytes_max };
             let Some(message) = self.chunks.next(&mut self.input, limit)? else { return Ok(()) };
-            let received = Received::new(message)?;
+            let received = ReceivedMessage::new(message)?;
             self.resets += usize::from(received.kind == Kind::Reset);
             self.waiting_bytes += received.message.len();
             self.waiting.push_back(received);
@@ -120,7 +120,7 @@ impl Inbox {
     ///
     /// # Errors
     /// [`InboxFault`], when no request waits any more.
-    pub fn next_request(&mut self) -> Result<Option<Received>, InboxFault> {
+    pub fn next_request(&mut self) -> Result<Option<ReceivedMessage>, InboxFault> {
         let Some(next) = self.waiting.pop_front() else {
             return match &self.fault {
                 Some(fault) => Err(fault.clone()),

@@ -24,7 +24,7 @@ mod request;
 mod state;
 
 pub use chunks::{Chunks, TooLarge, frame, frame_parts};
-pub use handshake::{Agreement, Handshake, Unspoken, Version};
+pub use handshake::{Agreement, Handshake, HandshakeRefusal, Version};
 pub use inbox::{Inbox, InboxBounds, InboxFault};
-pub use request::{BadRequest, ExtraBytes, Kind, OPTIONS_BYTES_MAX, Received, Request, Take};
+pub use request::{BadRequest, ExtraBytes, Kind, OPTIONS_BYTES_MAX, ReceivedMessage, Request, Take};
 pub use state::{Admission, Ending, Machine, State};

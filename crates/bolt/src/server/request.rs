@@ -105,14 +105,14 @@ pub const OPTIONS_BYTES_MAX: usize = 128 << 10;
 /// A whole message of known kind. Its fields are not read yet: a message may have megabytes, and its receiver decides when,
 /// and where, it is read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Received {
+pub struct ReceivedMessage {
     /// The message, without chunks.
     pub message: Bytes,
     /// The kind that its first bytes say.
     pub kind: Kind,
 }
 
-impl Received {
+impl ReceivedMessage {
     /// Reads no more than the first bytes.
     ///
     /// # Errors

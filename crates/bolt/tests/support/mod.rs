@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use boltr::chunk::ChunkReader;
-use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, Options, Run, RunError};
+use hopcache_bolt::{Address, Auth, Connection, Mode, Options, Run, RunError, WholeResult};
 use hopcache_packstream::{Value, Writer, encode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -176,7 +176,7 @@ pub(crate) fn statement(text: &str) -> Run<'_> {
 }
 
 /// Runs against a server that answers RUN and PULL with `answer` and then closes.
-pub(crate) async fn run_against(answer: Vec<u8>) -> (Result<Finished, RunError>, Connection) {
+pub(crate) async fn run_against(answer: Vec<u8>) -> (Result<WholeResult, RunError>, Connection) {
     let (address, _server) = serve(run_answered(answer)).await;
     let mut connection = open(&address).await;
     let outcome = connection.run(&statement("RETURN 1")).await;

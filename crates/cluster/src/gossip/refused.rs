@@ -8,32 +8,32 @@ use std::time::Duration;
 
 use hopcache_core::limits::GOSSIP_SAID_MS;
 use hopcache_core::membership::NotAdmitted;
-use hopcache_ops::gossip_refusals::Refused;
+use hopcache_ops::gossip_refusals::GossipRefusal;
 use tokio::time::Instant;
 
 /// The reason under which a refusal of the protocol is counted.
-pub(super) const fn reason_of(why: hopcache_gossip::Refused) -> Refused {
+pub(super) const fn reason_of(why: hopcache_gossip::DatagramRefusal) -> GossipRefusal {
     match why {
-        hopcache_gossip::Refused::TooLong => Refused::Oversized,
-        hopcache_gossip::Refused::Malformed => Refused::Unreadable,
-        hopcache_gossip::Refused::FromMyself => Refused::Own,
-        hopcache_gossip::Refused::Incompatible(_) => Refused::Version,
-        hopcache_gossip::Refused::Unreachable => Refused::Unreachable,
-        hopcache_gossip::Refused::Full => Refused::Full,
-        hopcache_gossip::Refused::IHaveLeft => Refused::Left,
+        hopcache_gossip::DatagramRefusal::TooLong => GossipRefusal::Oversized,
+        hopcache_gossip::DatagramRefusal::Malformed => GossipRefusal::Unreadable,
+        hopcache_gossip::DatagramRefusal::FromMyself => GossipRefusal::Own,
+        hopcache_gossip::DatagramRefusal::Incompatible(_) => GossipRefusal::Version,
+        hopcache_gossip::DatagramRefusal::Unreachable => GossipRefusal::Unreachable,
+        hopcache_gossip::DatagramRefusal::Full => GossipRefusal::Full,
+        hopcache_gossip::DatagramRefusal::IHaveLeft => GossipRefusal::Left,
     }
 }
 
 /// The refusals since the last log line of each reason.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
-    datagrams: [ReasonLog; Refused::ALL.len()],
+    datagrams: [ReasonLog; GossipRefusal::ALL.len()],
     cards: [ReasonLog; 4],
 }
 
 impl RefusalLog {
     /// Counts a datagram, and logs its reason if that was not logged recently.
-    pub fn datagram(&mut self, why: Refused, from: SocketAddr) {
+    pub fn datagram(&mut self, why: GossipRefusal, from: SocketAddr) {
         let due = self.datagrams.get_mut(why.place()).and_then(|reason| reason.due(Instant::now()));
         if let (Some(datagrams), Some(advice)) = (due, why.advice()) {
             tracing::warn!(%from, datagrams, "gossip refused: {advice}");
@@ -87,7 +87,7 @@ mod tests {
             assert_eq!(reason.due(at(ms)), None);
         }
         assert_eq!(reason.due(at(GOSSIP_SAID_MS)), Some(1_000));
-        for (place, why) in Refused::ALL.into_iter().enumerate() {
+        for (place, why) in GossipRefusal::ALL.into_iter().enumerate() {
             assert_eq!(why.place(), place);
         }
     }

@@ -24,7 +24,7 @@ use std::num::NonZeroUsize;
 use hopcache_core::limits::{
     GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_SESSIONS_MAX, GOSSIP_WINDOW_MESSAGES,
 };
-use hopcache_ops::gossip_refusals::Refused;
+use hopcache_ops::gossip_refusals::GossipRefusal;
 use lru::LruCache;
 use ring::aead::{Aad, LessSafeKey};
 
@@ -42,13 +42,13 @@ pub const SEAL_BYTES: usize = HEAD_BYTES + TAG_BYTES;
 pub const MESSAGE_BYTES_MAX: usize = GOSSIP_SEALED_BYTES_MAX - SEAL_BYTES;
 const _: () = assert!(MESSAGE_BYTES_MAX >= GOSSIP_DATAGRAM_BYTES_MAX);
 
-type SessionId = [u8; SESSION_BYTES];
+type GossipSessionId = [u8; SESSION_BYTES];
 
 /// Seals the datagrams of this life of this node.
 pub struct Sealer {
     key: LessSafeKey,
     tag: [u8; GOSSIP_TAG_BYTES],
-    session: SessionId,
+    session: GossipSessionId,
     sent: u64,
 }
 
@@ -82,11 +82,11 @@ impl Sealer {
 /// Opens the datagrams of other nodes.
 pub struct Opener {
     keys: Keyring,
-    own: SessionId,
-    sessions: LruCache<(u8, SessionId), Session>,
+    own: GossipSessionId,
+    sessions: LruCache<(u8, GossipSessionId), GossipSession>,
 }
 
-struct Session {
+struct GossipSession {
     key: LessSafeKey,
     window: ReplayWindow,
 }
@@ -103,25 +103,25 @@ impl Opener {
     ///
     /// # Errors
     /// Why it is refused; nothing is noted then.
-    pub fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<&'a [u8], Refused> {
+    pub fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<&'a [u8], GossipRefusal> {
         let Claim { place, session, counter } = self.claim(datagram)?;
         let (head, sealed) = datagram.split_at_mut(HEAD_BYTES);
         let opens = |key: &LessSafeKey, sealed: &'a mut [u8]| {
             let opened = key.open_in_place(nonce(counter), Aad::from(&*head), sealed);
-            opened.map(|message| &*message).map_err(|_| Refused::Forged)
+            opened.map(|message| &*message).map_err(|_| GossipRefusal::Forged)
         };
         if let Some(known) = self.sessions.get_mut(&(place, session)) {
             let message = opens(&known.key, sealed)?;
-            return if known.window.admit(counter) { Ok(message) } else { Err(Refused::Replayed) };
+            return if known.window.admit(counter) { Ok(message) } else { Err(GossipRefusal::Replayed) };
         }
-        let cluster_key = self.keys.at(place).ok_or(Refused::Cluster)?;
-        let mut fresh = Session {
+        let cluster_key = self.keys.at(place).ok_or(GossipRefusal::Cluster)?;
+        let mut fresh = GossipSession {
             key: session_key(cluster_key, &session),
             window: ReplayWindow::of(GOSSIP_WINDOW_MESSAGES),
         };
         let message = opens(&fresh.key, sealed)?;
         if !fresh.window.admit(counter) {
-            return Err(Refused::Replayed);
+            return Err(GossipRefusal::Replayed);
         }
         self.sessions.put((place, session), fresh);
         Ok(message)
@@ -134,24 +134,24 @@ impl Opener {
     }
 
     /// The part of a datagram in clear.
-    fn claim(&self, datagram: &[u8]) -> Result<Claim, Refused> {
+    fn claim(&self, datagram: &[u8]) -> Result<Claim, GossipRefusal> {
         if datagram.len() > GOSSIP_SEALED_BYTES_MAX {
-            return Err(Refused::Oversized);
+            return Err(GossipRefusal::Oversized);
         }
-        let (version, rest) = datagram.split_first().ok_or(Refused::Truncated)?;
+        let (version, rest) = datagram.split_first().ok_or(GossipRefusal::Truncated)?;
         if *version != VERSION {
-            return Err(Refused::Version);
+            return Err(GossipRefusal::Version);
         }
-        let (tag, rest) = rest.split_first_chunk::<GOSSIP_TAG_BYTES>().ok_or(Refused::Truncated)?;
-        let (session, rest) = rest.split_first_chunk::<SESSION_BYTES>().ok_or(Refused::Truncated)?;
-        let (counter, sealed) = rest.split_first_chunk::<8>().ok_or(Refused::Truncated)?;
+        let (tag, rest) = rest.split_first_chunk::<GOSSIP_TAG_BYTES>().ok_or(GossipRefusal::Truncated)?;
+        let (session, rest) = rest.split_first_chunk::<SESSION_BYTES>().ok_or(GossipRefusal::Truncated)?;
+        let (counter, sealed) = rest.split_first_chunk::<8>().ok_or(GossipRefusal::Truncated)?;
         if sealed.len() < TAG_BYTES {
-            return Err(Refused::Truncated);
+            return Err(GossipRefusal::Truncated);
         }
         let known = self.keys.accepted().find(|(_, key)| key.gossip_tag() == *tag);
-        let (place, _) = known.ok_or(Refused::Cluster)?;
+        let (place, _) = known.ok_or(GossipRefusal::Cluster)?;
         if *session == self.own {
-            return Err(Refused::Own);
+            return Err(GossipRefusal::Own);
         }
         Ok(Claim { place, session: *session, counter: u64::from_be_bytes(*counter) })
     }
@@ -159,10 +159,10 @@ impl Opener {
 
 struct Claim {
     place: u8,
-    session: SessionId,
+    session: GossipSessionId,
     counter: u64,
 }
 
-fn session_key(key: &ClusterKey, session: &SessionId) -> LessSafeKey {
+fn session_key(key: &ClusterKey, session: &GossipSessionId) -> LessSafeKey {
     aead_key(blake3::keyed_hash(key.gossip(), session).as_bytes())
 }

@@ -15,7 +15,7 @@ use hopcache_core::limits::{GOSSIP_BURST_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_TI
 use hopcache_core::membership::{Card, Change, Report};
 use hopcache_core::time::Millis;
 use hopcache_gossip::{Effect, Gossip, Settings, Timers};
-use hopcache_ops::gossip_refusals::Refused;
+use hopcache_ops::gossip_refusals::GossipRefusal;
 use hopcache_ops::meters::Meters;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -154,7 +154,7 @@ impl<R: Send + Sync + 'static> GossipTask<R> {
         true
     }
 
-    fn take(&mut self, datagram: &mut [u8]) -> Result<(), Refused> {
+    fn take(&mut self, datagram: &mut [u8]) -> Result<(), GossipRefusal> {
         let message = self.opener.open(datagram)?;
         self.core.heard(message, &mut self.effects).map_err(reason_of)?;
         Ok(())

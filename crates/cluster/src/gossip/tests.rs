@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
 use hopcache_core::limits::{GOSSIP_SEALED_BYTES_MAX, GOSSIP_SESSIONS_MAX};
-use hopcache_ops::gossip_refusals::Refused;
+use hopcache_ops::gossip_refusals::GossipRefusal;
 use proptest::prelude::*;
 
 use super::seal::{MESSAGE_BYTES_MAX, Opener, SEAL_BYTES, Sealer};
@@ -28,7 +28,7 @@ fn opener_of(keys: impl Into<Keyring>) -> Opener {
 }
 
 /// Opens a copy, so that the datagram can be sent again.
-fn open(opener: &mut Opener, datagram: &[u8]) -> Result<Vec<u8>, Refused> {
+fn open(opener: &mut Opener, datagram: &[u8]) -> Result<Vec<u8>, GossipRefusal> {
     opener.open(&mut datagram.to_vec()).map(<[u8]>::to_vec)
 }
 
@@ -40,7 +40,7 @@ fn a_datagram_is_accepted_once_in_any_order() {
         assert_eq!(open(&mut opener, datagram), Ok(vec![u8::try_from(n).unwrap(); 20]));
     }
     for datagram in &sent {
-        assert_eq!(open(&mut opener, datagram), Err(Refused::Replayed));
+        assert_eq!(open(&mut opener, datagram), Err(GossipRefusal::Replayed));
     }
     assert_eq!(opener.sessions(), 1);
     let mut far = None;
@@ -48,7 +48,11 @@ fn a_datagram_is_accepted_once_in_any_order() {
         far = sealer.seal(b"far");
     }
     assert!(open(&mut opener, &far.unwrap()).is_ok());
-    assert_eq!(open(&mut opener, &sent[0]), Err(Refused::Replayed), "further behind than the window reaches");
+    assert_eq!(
+        open(&mut opener, &sent[0]),
+        Err(GossipRefusal::Replayed),
+        "further behind than the window reaches"
+    );
 }
 
 #[test]
@@ -58,11 +62,11 @@ fn sizes_have_bounds_on_both_sides() {
     assert_eq!(largest.len(), GOSSIP_SEALED_BYTES_MAX);
     assert_eq!(open(&mut opener, &largest).unwrap().len(), MESSAGE_BYTES_MAX);
     assert!(sealer.seal(&[7; MESSAGE_BYTES_MAX + 1]).is_none());
-    assert_eq!(open(&mut opener, &vec![1; GOSSIP_SEALED_BYTES_MAX + 1]), Err(Refused::Oversized));
+    assert_eq!(open(&mut opener, &vec![1; GOSSIP_SEALED_BYTES_MAX + 1]), Err(GossipRefusal::Oversized));
     let empty = sealer.seal(b"").unwrap();
     assert_eq!((empty.len(), open(&mut opener, &empty)), (SEAL_BYTES, Ok(Vec::new())));
     for len in 0..SEAL_BYTES {
-        assert_eq!(open(&mut opener, &empty[..len]), Err(Refused::Truncated), "{len} bytes");
+        assert_eq!(open(&mut opener, &empty[..len]), Err(GossipRefusal::Truncated), "{len} bytes");
     }
 }
 
@@ -71,11 +75,11 @@ fn other_keys_names_and_versions_are_told_apart_from_forgeries() {
     let mut opener = opener_of(key());
     for other in [key_of("hopcache", b"another cluster's own key"), key_of("staging", SECRET)] {
         let datagram = Sealer::new(&other).seal(b"hello").unwrap();
-        assert_eq!(open(&mut opener, &datagram), Err(Refused::Cluster));
+        assert_eq!(open(&mut opener, &datagram), Err(GossipRefusal::Cluster));
     }
     let mut newer = Sealer::new(&key()).seal(b"hello").unwrap();
     newer[0] = 2;
-    assert_eq!(open(&mut opener, &newer), Err(Refused::Version));
+    assert_eq!(open(&mut opener, &newer), Err(GossipRefusal::Version));
     assert_eq!(opener.sessions(), 0, "a refused datagram takes no memory");
 }
 
@@ -84,7 +88,7 @@ fn a_reflected_datagram_is_not_accepted() {
     let mut own = Sealer::new(&key());
     let mut opener = Opener::new(key().into(), &own);
     let datagram = own.seal(b"I am well").unwrap();
-    assert_eq!(open(&mut opener, &datagram), Err(Refused::Own));
+    assert_eq!(open(&mut opener, &datagram), Err(GossipRefusal::Own));
 }
 
 #[test]
@@ -94,10 +98,10 @@ fn during_a_rotation_two_keys_are_accepted() {
     for key in [&old, &new] {
         let datagram = Sealer::new(key).seal(b"hello").unwrap();
         assert_eq!(open(&mut both, &datagram).as_deref(), Ok(&b"hello"[..]));
-        assert_eq!(open(&mut both, &datagram), Err(Refused::Replayed));
+        assert_eq!(open(&mut both, &datagram), Err(GossipRefusal::Replayed));
     }
     let mut after = opener_of(new);
-    assert_eq!(open(&mut after, &Sealer::new(&old).seal(b"hello").unwrap()), Err(Refused::Cluster));
+    assert_eq!(open(&mut after, &Sealer::new(&old).seal(b"hello").unwrap()), Err(GossipRefusal::Cluster));
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn sessions_are_bounded_and_forgeries_push_nobody_out() {
     let mut forged = Sealer::new(&key()).seal(b"hello").unwrap();
     for n in 0..10 * GOSSIP_SESSIONS_MAX as u64 {
         forged[8..16].copy_from_slice(&n.to_be_bytes()); // Ever new sessions.
-        assert_eq!(open(&mut opener, &forged), Err(Refused::Forged));
+        assert_eq!(open(&mut opener, &forged), Err(GossipRefusal::Forged));
     }
     assert_eq!(opener.sessions(), 1);
     for _ in 0..2 * GOSSIP_SESSIONS_MAX {

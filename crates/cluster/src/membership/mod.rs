@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use hopcache_core::membership::{
-    Card, Change, Heard, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
+    Card, CardAction, Change, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
 };
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::RingEpoch;
@@ -185,13 +185,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     ///
     /// # Errors
     /// [`NotAdmitted`]: nothing changed, and the node is not probed.
-    pub fn heard(&self, card: &Card) -> Result<Heard, NotAdmitted> {
+    pub fn heard(&self, card: &Card) -> Result<CardAction, NotAdmitted> {
         let heard = self.change(|members| {
             let heard = members.heard(card);
-            let change = if let Ok(Heard::Known(change)) = heard { change } else { Change::None };
+            let change = if let Ok(CardAction::Known(change)) = heard { change } else { Change::None };
             (heard, change)
         });
-        if matches!(&heard, Ok(Heard::Probe(_)))
+        if matches!(&heard, Ok(CardAction::Probe(_)))
             || heard.as_ref().is_err_and(|why| why.is_of_name(&self.name))
         {
             self.suspicion.notify_one();

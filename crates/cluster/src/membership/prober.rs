@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Cluster;
-use super::seeds::{self, Resolved, Seeds};
+use super::seeds::{self, ResolvedName, Seeds};
 use crate::peer::auth::PeerIdentity;
 use crate::peer::link::PeerLink;
 
@@ -101,7 +101,7 @@ impl Verdict {
 enum Done {
     /// The address, the result, and when the probe began.
     Probed(SocketAddr, Result<PeerIdentity, PeerError>, Instant),
-    Resolved(usize, Resolved),
+    Resolved(usize, ResolvedName),
 }
 
 impl<R: Send + Sync + 'static> Prober<R> {

@@ -15,9 +15,9 @@ use hopcache_core::limits::{PROBE_TARGETS_MAX, SEED_RESOLVE_MS, SEED_RESOLVE_TIM
 use tokio::time::Instant;
 
 /// The answer of a resolver for a name.
-pub(super) type Resolved = Result<BTreeSet<SocketAddr>, String>;
+pub(super) type ResolvedName = Result<BTreeSet<SocketAddr>, String>;
 /// Asks a resolver for `host:port`.
-pub(super) type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, Resolved> + Send + Sync>;
+pub(super) type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, ResolvedName> + Send + Sync>;
 
 /// One seed.
 pub(super) struct Seed {
@@ -59,7 +59,7 @@ impl Seeds {
     }
 
     /// The look-ups that are due, each with the index of its seed.
-    pub(super) fn start_due(&mut self) -> Vec<(usize, BoxFuture<'static, Resolved>)> {
+    pub(super) fn start_due(&mut self) -> Vec<(usize, BoxFuture<'static, ResolvedName>)> {
         let now = Instant::now();
         for seed in self.all.iter_mut().filter(|seed| seed.late_at.is_some_and(|at| at <= now)) {
             (seed.late_at, seed.tried) = (None, true);
@@ -101,7 +101,7 @@ impl Seeds {
         self.all.iter().flat_map(|seed| seed.addrs.iter().copied()).collect()
     }
 
-    pub(super) fn resolved(&mut self, place: usize, answer: Resolved) {
+    pub(super) fn resolved(&mut self, place: usize, answer: ResolvedName) {
         let Some(seed) = self.all.get_mut(place) else { return };
         (seed.tried, seed.late_at) = (true, None);
         let (pause_ms, error) = match answer {
@@ -134,7 +134,7 @@ pub(super) fn system() -> Resolver {
     Arc::new(|name| Box::pin(async move { resolve(&name).await }))
 }
 
-async fn resolve(name: &str) -> Resolved {
+async fn resolve(name: &str) -> ResolvedName {
     match tokio::net::lookup_host(name).await {
         Ok(addrs) => Ok(addrs.take(PROBE_TARGETS_MAX).collect()),
         Err(error) => Err(error.to_string()),

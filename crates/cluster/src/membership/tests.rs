@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use hopcache_core::membership::{Card, Change, Heard, MemberState, Phase, Report, Weight};
+use hopcache_core::membership::{Card, CardAction, Change, MemberState, Phase, Report, Weight};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::wire::WIRE_VERSION;
 use hopcache_engine::ports::{PeerError, Routing};
@@ -259,7 +259,7 @@ fn a_ring_is_built_while_others_go_on() {
         assert_eq!(cluster.me().phase, Phase::Ready);
         assert_eq!(
             cluster.heard(&card("node-c", 3)),
-            Ok(Heard::Probe(SocketAddr::from(([127, 0, 0, 1], 3))))
+            Ok(CardAction::Probe(SocketAddr::from(([127, 0, 0, 1], 3))))
         );
         assert_eq!(*cluster.view().ring, 1);
         let third = scope.spawn(|| cluster.admit(&card("node-c", 3)));
@@ -313,7 +313,7 @@ async fn a_node_named_by_gossip_is_routed_to_once_it_has_answered() {
     let card = |node: &str, addr, life| Card::new(name(node), addr, Incarnation(life), Phase::Ready);
     let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     for named in [card("node-b", peer.addr, 1), card("node-x", dead, 1)] {
-        assert_eq!(watched.cluster.heard(&named), Ok(Heard::Probe(named.peer_addr)));
+        assert_eq!(watched.cluster.heard(&named), Ok(CardAction::Probe(named.peer_addr)));
     }
     assert_eq!(*watched.cluster.view().ring, "node-a", "not before it has answered");
     watched.until("the one that lives", |view| *view.ring == "node-a node-b").await;

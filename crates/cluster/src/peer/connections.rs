@@ -40,12 +40,12 @@ pub(super) struct Connections {
 }
 
 struct Idle {
-    line: Line,
+    line: PeerConnection,
     since: Instant,
 }
 
 /// One connection.
-pub(super) struct Line {
+pub(super) struct PeerConnection {
     sender: SendRequest<Full<Bytes>>,
     driver: Connection<TokioIo<TcpStream>, Full<Bytes>>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Reply {
 }
 
 /// Why an exchange over a connection failed.
-pub(super) enum LineFault {
+pub(super) enum ConnectionFault {
     /// It ended before the first byte of an answer.
     Broken(String),
     /// Anything else.
@@ -66,7 +66,7 @@ pub(super) enum LineFault {
 
 impl Connections {
     /// A kept connection, if there is one.
-    pub(super) fn take(&self) -> Option<Line> {
+    pub(super) fn take(&self) -> Option<PeerConnection> {
         let mut idle = self.idle.lock();
         let last = idle.pop()?;
         if last.since.elapsed() > Duration::from_millis(PEER_IDLE_MS_MAX) {
@@ -77,7 +77,7 @@ impl Connections {
     }
 
     /// Keeps a connection for the next exchange.
-    pub(super) fn keep(&self, line: Line) {
+    pub(super) fn keep(&self, line: PeerConnection) {
         let mut idle = self.idle.lock();
         if idle.len() < PEER_IDLE_CONNECTIONS_MAX {
             idle.push(Idle { line, since: Instant::now() });
@@ -98,7 +98,7 @@ fn of_connect(error: &std::io::Error) -> PeerError {
     }
 }
 
-impl Line {
+impl PeerConnection {
     /// Connects.
     pub(super) async fn open(addr: SocketAddr) -> Result<Self, PeerError> {
         Self::open_within(Millis(PEER_CONNECT_MS_MAX), addr).await
@@ -131,7 +131,7 @@ impl Line {
     }
 
     /// One exchange. A connection that failed must not be used again.
-    pub(super) async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, LineFault> {
+    pub(super) async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, ConnectionFault> {
         let Self { sender, driver } = self;
         let mut talk = pin!(talk(sender, request));
         let mut has_ended = false;
@@ -143,7 +143,7 @@ impl Line {
             has_ended = has_ended || poll_driver(driver, context);
             match talk.as_mut().poll(context) {
                 Poll::Pending if has_ended => {
-                    Poll::Ready(Err(LineFault::Broken("the connection has ended".into())))
+                    Poll::Ready(Err(ConnectionFault::Broken("the connection has ended".into())))
                 }
                 polled => polled,
             }
@@ -160,13 +160,13 @@ fn poll_driver(driver: &mut Connection<TokioIo<TcpStream>, Full<Bytes>>, context
 async fn talk(
     sender: &mut SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
-) -> Result<Reply, LineFault> {
-    let broken = |error: hyper::Error| LineFault::Broken(innermost(&error));
+) -> Result<Reply, ConnectionFault> {
+    let broken = |error: hyper::Error| ConnectionFault::Broken(innermost(&error));
     let bytes_max = answer_bytes_max(&request);
     sender.ready().await.map_err(broken)?;
     let response = sender.send_request(request).await.map_err(|error| {
         if error.is_parse() {
-            LineFault::Failed(PeerError::Refused(format!("no HTTP: {}", innermost(&error))))
+            ConnectionFault::Failed(PeerError::Refused(format!("no HTTP: {}", innermost(&error))))
         } else {
             broken(error)
         }
@@ -174,7 +174,7 @@ async fn talk(
     let status = response.status();
     let body = whole(Limited::new(response.into_body(), bytes_max)).await;
     let body = body.map_err(|error| {
-        LineFault::Failed(if error.is::<LengthLimitError>() {
+        ConnectionFault::Failed(if error.is::<LengthLimitError>() {
             PeerError::Refused(format!("its answer has more than {bytes_max} bytes"))
         } else {
             PeerError::Gone(format!("in mid-answer: {}", innermost(&*error)))

@@ -31,7 +31,7 @@ use parking_lot::RwLock;
 
 use super::PeerPath;
 use super::auth::{ClusterKey, HELLO_HEADER, Hello, PeerIdentity, SessionId, SessionKeys, open_welcome};
-use super::connections::{Connections, Line, LineFault, Reply};
+use super::connections::{ConnectionFault, Connections, PeerConnection, Reply};
 
 /// Sealed requests to peers' addresses, over kept connections.
 pub struct PeerLink {
@@ -261,21 +261,25 @@ impl Address {
     async fn send(&self, request: impl Fn() -> Request<Full<Bytes>>) -> Result<Reply, PeerError> {
         let first = match self.connections.take() {
             Some(kept) => kept,
-            None => Line::open(self.addr).await?,
+            None => PeerConnection::open(self.addr).await?,
         };
         match self.send_on(first, request()).await {
             Ok(reply) => return Ok(reply),
-            Err(LineFault::Failed(error)) => return Err(error),
-            Err(LineFault::Broken(_)) => {}
+            Err(ConnectionFault::Failed(error)) => return Err(error),
+            Err(ConnectionFault::Broken(_)) => {}
         }
-        let fresh = Line::open_again(self.addr).await?;
+        let fresh = PeerConnection::open_again(self.addr).await?;
         self.send_on(fresh, request()).await.map_err(|fault| match fault {
-            LineFault::Broken(text) => PeerError::Gone(text),
-            LineFault::Failed(error) => error,
+            ConnectionFault::Broken(text) => PeerError::Gone(text),
+            ConnectionFault::Failed(error) => error,
         })
     }
 
-    async fn send_on(&self, mut line: Line, request: Request<Full<Bytes>>) -> Result<Reply, LineFault> {
+    async fn send_on(
+        &self,
+        mut line: PeerConnection,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Reply, ConnectionFault> {
         let reply = line.exchange(request).await?;
         self.connections.keep(line);
         Ok(reply)

@@ -29,7 +29,7 @@ use hopcache_engine::worker::apart_if_large;
 use hopcache_net::body::{whole, within};
 use hopcache_net::body_budget::BodyBudget;
 use hopcache_net::listener::Answers;
-use hopcache_net::refusal_response::Unserved;
+use hopcache_net::refusal_response::UnservedReason;
 use http_body_util::{LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -37,7 +37,7 @@ use tower::ServiceExt;
 
 use super::PeerPath;
 use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
-use super::sessions::{Opened, Sessions};
+use super::sessions::{OpenedMessage, Sessions};
 
 /// A node's service for its peers. Every future may be dropped when the peer closes the connection.
 #[async_trait]
@@ -109,7 +109,7 @@ async fn ask<S: PeerHandler>(endpoint: &PeerEndpoint<S>, body: Incoming) -> Resp
 }
 
 impl<S: PeerHandler> PeerEndpoint<S> {
-    async fn open<B>(&self, path: PeerPath, body: B) -> Result<Opened, Response>
+    async fn open<B>(&self, path: PeerPath, body: B) -> Result<OpenedMessage, Response>
     where
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
     {
@@ -140,7 +140,7 @@ where
     }
 }
 
-async fn seal(path: PeerPath, opened: Opened, answer: Result<Bytes, PeerRefusal>) -> Response {
+async fn seal(path: PeerPath, opened: OpenedMessage, answer: Result<Bytes, PeerRefusal>) -> Response {
     let (status, body) = match answer {
         Ok(body) => (StatusCode::OK, body),
         Err(refusal) => (StatusCode::BAD_REQUEST, Bytes::from(refusal.detail)),
@@ -164,17 +164,17 @@ fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
 
 /// This listener's response when no message was read.
 #[must_use]
-pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
+pub fn unserved(why: UnservedReason) -> Option<http::Response<Bytes>> {
     let status = match why {
-        Unserved::Silent
-        | Unserved::ReaderTooSlow
-        | Unserved::HandshakeTooSlow
-        | Unserved::ProxyHeader
-        | Unserved::HandshakeFailed => return None,
-        Unserved::Crowded => StatusCode::SERVICE_UNAVAILABLE,
-        Unserved::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
-        Unserved::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        Unserved::HeadUnreadable | Unserved::NotTls => StatusCode::BAD_REQUEST,
+        UnservedReason::Silent
+        | UnservedReason::ReaderTooSlow
+        | UnservedReason::HandshakeTooSlow
+        | UnservedReason::ProxyHeader
+        | UnservedReason::HandshakeFailed => return None,
+        UnservedReason::Crowded => StatusCode::SERVICE_UNAVAILABLE,
+        UnservedReason::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
+        UnservedReason::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        UnservedReason::HeadUnreadable | UnservedReason::NotTls => StatusCode::BAD_REQUEST,
     };
     let mut response = http::Response::new(Bytes::from(problem_body(status)));
     *response.status_mut() = status;

@@ -46,7 +46,7 @@ pub struct Session {
 }
 
 /// An authentic message, and the data to answer it.
-pub struct Opened {
+pub struct OpenedMessage {
     /// Its session.
     pub session: Arc<Session>,
     /// Its counter in the session.
@@ -55,7 +55,7 @@ pub struct Opened {
     pub message: Bytes,
 }
 
-impl Opened {
+impl OpenedMessage {
     /// Seals the answer to this message.
     #[must_use]
     pub fn seal_answer(&self, path: PeerPath, status: u16, answer: &[u8]) -> Vec<u8> {
@@ -103,7 +103,7 @@ impl Sessions {
     ///
     /// # Errors
     /// [`AuthError`] when it is not authentic; nothing is noted then.
-    pub fn open(&self, path: PeerPath, body: Bytes) -> Result<Opened, AuthError> {
+    pub fn open(&self, path: PeerPath, body: Bytes) -> Result<OpenedMessage, AuthError> {
         let sealed = SealedRequest::read(body)?;
         let (serial, counter) = (sealed.serial, sealed.counter);
         let known = self.table.read().open.get(&serial).cloned();
@@ -119,7 +119,7 @@ impl Sessions {
             }
         };
         if session.window.lock().admit(counter) {
-            Ok(Opened { session, counter, message })
+            Ok(OpenedMessage { session, counter, message })
         } else {
             Err(AuthError::Replayed)
         }

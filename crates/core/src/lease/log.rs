@@ -29,17 +29,17 @@ pub struct LogCursor {
 
 /// A short name of a [`LogCursor`], to compare two nodes' places. The default means that a node has read nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LogMark(pub u64);
+pub struct CursorDigest(pub u64);
 
 impl LogCursor {
     /// Its short name. Two places have the same one with a probability of 2⁻⁶³, since tags are random.
     #[must_use]
-    pub fn mark(&self) -> LogMark {
+    pub fn digest(&self) -> CursorDigest {
         if *self == Self::default() {
-            return LogMark::default();
+            return CursorDigest::default();
         }
         // The lowest bit distinguishes it from the default's.
-        LogMark((self.tag ^ self.life.0.rotate_left(32)).wrapping_add(self.sequence << 1) | 1)
+        CursorDigest((self.tag ^ self.life.0.rotate_left(32)).wrapping_add(self.sequence << 1) | 1)
     }
 }
 
@@ -192,13 +192,13 @@ mod tests {
     #[test]
     fn marks_tell_places_apart() {
         let place = LogCursor { life: LIFE, sequence: 3, tag: 0x5555 };
-        assert_eq!(LogCursor::default().mark(), LogMark::default());
+        assert_eq!(LogCursor::default().digest(), CursorDigest::default());
         let others = [
             LogCursor::default(),
             LogCursor { life: StoreLife(2), ..place },
             LogCursor { sequence: 4, ..place },
             LogCursor { tag: 0x5155, ..place },
         ];
-        assert!(others.iter().all(|other| other.mark() != place.mark()), "{others:?}");
+        assert!(others.iter().all(|other| other.digest() != place.digest()), "{others:?}");
     }
 }

@@ -32,4 +32,4 @@ pub const CROWDS_REMEMBERED_MS: u64 = 5 * 60 * 1_000;
 /// Flights under way with followers that a node shows.
 pub const CROWDS_SHOWN_MAX: usize = 32;
 /// Marks of writes that a node shows: the latest ones.
-pub const MARKS_SHOWN_MAX: usize = 32;
+pub const POSITIONS_SHOWN_MAX: usize = 32;

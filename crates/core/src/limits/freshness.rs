@@ -13,11 +13,11 @@ const _: () = assert!(PAUSE_MS >= 3 * INVALIDATION_POLL_MS);
 /// For how long after a pause was noticed requests wait for that look. The reader may be in a command that began before
 /// the pause, and then needs one more; each has [`STORE_COMMAND_MS_DEFAULT`]. A log of several pages takes longer, and so
 /// does a store that is away: requests are misses then.
-pub const PAUSE_LOOK_MS_MAX: u64 = 500;
+pub const PAUSE_POLL_MS_MAX: u64 = 500;
 /// The pause after such a look failed, while requests wait for it. The store's connection is not opened again sooner
 /// ([`STORE_BREAKER_APART_MS`]).
-pub const PAUSE_LOOK_RETRY_MS: u64 = 50;
-const _: () = assert!(PAUSE_LOOK_RETRY_MS >= STORE_BREAKER_APART_MS);
+pub const PAUSE_POLL_RETRY_MS: u64 = 50;
+const _: () = assert!(PAUSE_POLL_RETRY_MS >= STORE_BREAKER_APART_MS);
 /// The longest time for a probe of the origin (connect, TLS, handshake, HELLO) before it counts as failed. A server
 /// that pauses longer for garbage collection serves nobody meanwhile either.
 pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;

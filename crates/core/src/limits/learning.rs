@@ -179,15 +179,15 @@ pub const TEMPLATE_TRIES_MAX: usize = 64;
 pub const TRIVIAL_INT_BELOW: i64 = 10;
 
 /// How far the times of two entry nodes may be apart for a session's owner, after subtracting transit
-/// (`learning/src/tellers.rs`). It covers unequal least transits, scheduling, and clocks that run apart for a minute at
+/// (`learning/src/clock_offsets.rs`). It covers unequal least transits, scheduling, and clocks that run apart for a minute at
 /// 20 parts in a million. So take two requests through different nodes: one that ended less than this after the other
 /// began may still follow it. Two that began no more than this apart never follow each other.
 pub const SESSION_SKEW_MS: u64 = 3;
 /// The least transit from another node is the least of the last one or two windows: long enough for one quick message,
 /// short enough for two clocks to stay together.
-pub const TELLER_WINDOW_MS: u64 = 30_000;
+pub const CLOCK_WINDOW_MS: u64 = 30_000;
 /// A longer apparent transit means another clock. The sender gives up after half of it.
-pub const TELLER_TRANSIT_MS_MAX: u64 = 1_000;
+pub const CLOCK_TRANSIT_MS_MAX: u64 = 1_000;
 /// Sessions whose last queries one node remembers; it owns its share of all.
 pub const SESSIONS_MAX: usize = 4_096;
 /// Bytes of observed queries that one node remembers: 4 KiB for each session.

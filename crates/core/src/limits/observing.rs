@@ -35,9 +35,9 @@ pub const OBSERVED_TELL_MS: u64 = 500;
 /// [`OBSERVED_TELL_MS`] fill it; further ones are dropped and counted.
 pub const OBSERVED_TELLS_AT_A_TIME: usize = 64;
 /// Pause between two rounds of learning: one question for fields to each node serves all steps of a round.
-pub const LESSONS_EVERY_MS: u64 = 300;
+pub const TRANSITIONS_EVERY_MS: u64 = 300;
 /// Steps that are learned between two pauses for other tasks.
-pub const LESSONS_IN_BATCH_MAX: usize = 256;
+pub const TRANSITIONS_IN_BATCH_MAX: usize = 256;
 /// Answered queries that wait to be considered at the owner of their key.
 pub const ANSWERED_MAX: usize = 1_024;
 /// Longest forwarded message that waits so: its query, credentials and bookmarks.

@@ -97,13 +97,13 @@ const _: () = assert!(ORIGIN_LIMIT_TICK_MS < ORIGIN_PROBE_MS / ORIGIN_PROBE_DRAI
 
 /// How many times its own expected work a run lets later runs of its queue go first. At 4, short runs waited 98 % as long as
 /// in the order of arrival while the work was 1.5 times what the slots can do (`tests/line.rs`).
-pub const LINE_STRETCH: u64 = 80;
+pub const QUEUE_STRETCH: u64 = 80;
 /// The most later work that a run lets go first, in microseconds of slot time; principals that wait share it. So no run
 /// waits for more than this beyond the order of arrival, which is less than [`super::ORIGIN_WAIT_MS_MAX`]. With several
 /// slots the work takes less time.
-pub const LINE_EXTRA_US_MAX: u64 = 8_000_000;
+pub const QUEUE_EXTRA_US_MAX: u64 = 8_000_000;
 /// The longest expected time that counts as work before later runs.
-pub const LINE_WORK_US_MAX: u64 = 1_000_000;
-const _: () = assert!(LINE_EXTRA_US_MAX < super::ORIGIN_WAIT_MS_MAX * 1_000);
+pub const QUEUE_WORK_US_MAX: u64 = 1_000_000;
+const _: () = assert!(QUEUE_EXTRA_US_MAX < super::ORIGIN_WAIT_MS_MAX * 1_000);
 /// How often a node looks whether Neo4j has become slow, or is as usual again, for the log.
 pub const ORIGIN_PACE_TOLD_MS: u64 = 5_000;

@@ -72,7 +72,7 @@ pub const WATCH_TRIES_MAX: u32 = 8;
 /// (docs/operating/freshness.md, "Proofs").
 pub const PROOF_LIFE_MS_DEFAULT: u64 = 24 * 60 * 60 * 1_000;
 /// Looks at the store whose times a node remembers: a report is of one of the last few.
-pub const PROOF_LOOKS_MAX: usize = 64;
+pub const PROOF_POLLS_MAX: usize = 64;
 /// Foreign transactions of a database that a node remembers, to know until when an entry was proved.
 pub const PROOF_SPANS_MAX: usize = 64;
 /// New labels, types and keys of a database that a node remembers as known, 8 bytes each.
@@ -92,7 +92,7 @@ pub const WATCHED_AT_A_TIME: usize = 8;
 pub const WATCH_TALLY_MS_MAX: u64 = 250;
 /// How long a node waits for such a look after its lease has ended: several commands of the store. Then the store is away,
 /// and entries are served by age.
-pub const WRITTEN_LOOK_MS_MAX: u64 = 500;
+pub const WRITTEN_POLL_MS_MAX: u64 = 500;
 /// The longest question for the newest transaction after a write failed. Usually it takes 0.2 ms. Without an answer all
 /// entries of the database count as ended.
 pub const WRITTEN_ASK_MS_MAX: u64 = 1_000;

@@ -106,7 +106,7 @@ pub enum Change {
 
 /// The action for a card that came by gossip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum CardAction {
     /// Of a life that has answered a probe: the card is accepted.
     Known(Change),
     /// Probe this address: the node is unknown, down, or another life of a known name.

@@ -7,7 +7,7 @@
 //! name resolution.
 //!
 //! **Gossip introduces, the probe admits.** A card that only came by gossip never makes a node routable: the node has
-//! to be probed first ([`Heard::Probe`]), so replayed or forged gossip cannot put a dead node on the ring. Gossip may
+//! to be probed first ([`CardAction::Probe`]), so replayed or forged gossip cannot put a dead node on the ring. Gossip may
 //! do two things at once. It may change phase and weight of a life that has answered a probe (by a newer revision). It
 //! may take a life out ([`Report::GossipDown`], [`Report::Left`]), and its next answered probe brings it back. A member
 //! owns keys while it can be reached *and* reports that it is ready.
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 pub use card::{BadBoltAddr, BadWeight, BoltAddr, Card, Phase, Weight};
-pub use member::{Change, Heard, MemberInfo, MemberState, NotAdmitted, Report};
+pub use member::{CardAction, Change, MemberInfo, MemberState, NotAdmitted, Report};
 
 use crate::limits::{
     INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS, MEMBERS_MAX, NAMESAKES_MAX,
@@ -202,10 +202,10 @@ impl Membership {
     ///
     /// # Errors
     /// [`NotAdmitted`]; nothing changed then, and the card needs no probe.
-    pub fn heard(&mut self, card: &Card) -> Result<Heard, NotAdmitted> {
+    pub fn heard(&mut self, card: &Card) -> Result<CardAction, NotAdmitted> {
         // No other node can live at this node's own address: another life there is an earlier one of this node.
         if card.name == self.me.name && (card.life == self.me.life || card.peer_addr == self.me.peer_addr) {
-            return Ok(Heard::Known(Change::None));
+            return Ok(CardAction::Known(Change::None));
         }
         if let Err(why) = self.admissible(card.peer_addr, card) {
             // A probe shows whether it lives, which means that the name is taken: the card may be one of this node's
@@ -221,7 +221,7 @@ impl Membership {
             let after = member.info.clone();
             let change = self.changed(&before, &after);
             if before.state.is_routable() {
-                return Ok(Heard::Known(change));
+                return Ok(CardAction::Known(change));
             }
         }
         self.introduce(card)
@@ -299,7 +299,7 @@ impl Membership {
         Ok(())
     }
 
-    fn introduce(&mut self, card: &Card) -> Result<Heard, NotAdmitted> {
+    fn introduce(&mut self, card: &Card) -> Result<CardAction, NotAdmitted> {
         let (name, addr) = (card.name.clone(), card.peer_addr);
         if !card.is_reachable() {
             return Err(NotAdmitted::Unreachable { name, addr });
@@ -308,7 +308,7 @@ impl Membership {
             return Err(NotAdmitted::Crowded(name));
         }
         self.introductions.insert(addr);
-        Ok(Heard::Probe(addr))
+        Ok(CardAction::Probe(addr))
     }
 
     fn join(&mut self, addr: SocketAddr, card: &Card) -> Result<Change, NotAdmitted> {

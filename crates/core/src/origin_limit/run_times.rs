@@ -38,7 +38,7 @@ impl Mean {
 
 /// When a run took place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum During {
+pub(super) enum RunPeriod {
     /// In the measuring part of a probe, alone on this node.
     Quiet,
     /// Beside other runs, of this node so many in the mean.
@@ -73,13 +73,13 @@ struct Times {
 }
 
 impl Times {
-    fn add(&mut self, took_us: f64, during: During) {
+    fn add(&mut self, took_us: f64, during: RunPeriod) {
         let ln = took_us.ln();
         self.all_us.add_bounded(took_us);
         self.all_ln.add(ln, ORIGIN_QUIET_SMOOTHING);
         match during {
-            During::Quiet => self.add_quiet(ln),
-            During::Load(under_way) => self.add_beside(ln, under_way),
+            RunPeriod::Quiet => self.add_quiet(ln),
+            RunPeriod::Load(under_way) => self.add_beside(ln, under_way),
         }
         if self.all_ln.count >= ORIGIN_QUIET_RUNS {
             self.forget_slow_times();
@@ -144,7 +144,7 @@ pub(super) struct RunTimes {
 
 impl RunTimes {
     /// Notes a run.
-    pub(super) fn note(&mut self, pattern: PatternId, took_us: f64, during: During) {
+    pub(super) fn note(&mut self, pattern: PatternId, took_us: f64, during: RunPeriod) {
         let took_us = took_us.max(1.0);
         self.all_us.add_bounded(took_us);
         self.used(pattern).add(took_us, during);
@@ -195,10 +195,10 @@ mod tests {
     #[test]
     fn the_least_recently_used_pattern_is_forgotten_first() {
         let mut times = RunTimes::default();
-        times.note(PatternId(0), 5_000.0, During::Load(1.0));
+        times.note(PatternId(0), 5_000.0, RunPeriod::Load(1.0));
         for pattern in 1..=ORIGIN_PATTERNS_MAX as u64 {
-            times.note(PatternId(pattern), 1_000.0, During::Load(1.0));
-            times.note(PatternId(0), 5_000.0, During::Load(1.0));
+            times.note(PatternId(pattern), 1_000.0, RunPeriod::Load(1.0));
+            times.note(PatternId(0), 5_000.0, RunPeriod::Load(1.0));
         }
         assert_eq!([0, 1, 2].map(|id| quiet_us(&times, id)), [Some(5_000.0), None, Some(1_000.0)]);
         assert_eq!((times.patterns.len(), times.by_use.len()), (ORIGIN_PATTERNS_MAX, ORIGIN_PATTERNS_MAX));
@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn a_mean_follows_a_change_and_not_one_outlier() {
         let mut times = RunTimes::default();
-        (0..50).for_each(|_| times.note(PatternId(1), 1_000.0, During::Quiet));
-        times.note(PatternId(1), 9e6, During::Quiet);
+        (0..50).for_each(|_| times.note(PatternId(1), 1_000.0, RunPeriod::Quiet));
+        times.note(PatternId(1), 9e6, RunPeriod::Quiet);
         assert!(quiet_us(&times, 1).unwrap() < 1_300.0);
         assert!(times.expected_us(PatternId(1)).unwrap() < 1_400.0);
         for _ in 0..50 {
-            times.note(PatternId(1), 50_000.0, During::Quiet);
-            (0..20).for_each(|_| times.note(PatternId(1), 80_000.0, During::Load(2.0)));
+            times.note(PatternId(1), 50_000.0, RunPeriod::Quiet);
+            (0..20).for_each(|_| times.note(PatternId(1), 80_000.0, RunPeriod::Load(2.0)));
         }
         assert!(quiet_us(&times, 1).unwrap() > 45_000.0, "some dozen runs replace what was before");
     }
@@ -228,19 +228,19 @@ mod tests {
             (reference.us.round(), reference.is_quiet)
         };
         let seen = [(8e3, 8.0), (4e3, 4.0), (9e3, 9.0), (2e3, 2.0), (4e3, 4.0)];
-        let found = seen.map(|(took_us, beside)| after(took_us, During::Load(beside)).0);
+        let found = seen.map(|(took_us, beside)| after(took_us, RunPeriod::Load(beside)).0);
         assert_eq!(found, [8e3, 4e3, 4e3, 2e3, 2e3]);
-        assert_eq!(after(1e3, During::Quiet), (2e3, false), "one run shows little");
-        let probed = (0..12).map(|_| after(1e3, During::Quiet)).last();
+        assert_eq!(after(1e3, RunPeriod::Quiet), (2e3, false), "one run shows little");
+        let probed = (0..12).map(|_| after(1e3, RunPeriod::Quiet)).last();
         assert_eq!(probed, Some((1e3, true)));
-        assert_eq!(after(4e3, During::Load(1.0)), (1e3, true), "only probes count from then on");
+        assert_eq!(after(4e3, RunPeriod::Load(1.0)), (1e3, true), "only probes count from then on");
     }
 
     #[test]
     fn a_quiet_time_above_that_of_all_runs_is_wrong() {
         let mut times = RunTimes::default();
-        (0..20).for_each(|_| times.note(PatternId(1), 9_000.0, During::Quiet));
-        (0..200).for_each(|_| times.note(PatternId(1), 1_000.0, During::Load(4.0)));
+        (0..20).for_each(|_| times.note(PatternId(1), 9_000.0, RunPeriod::Quiet));
+        (0..200).for_each(|_| times.note(PatternId(1), 1_000.0, RunPeriod::Load(4.0)));
         assert!(quiet_us(&times, 1).unwrap() < 1_800.0);
     }
 }

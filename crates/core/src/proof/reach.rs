@@ -28,7 +28,7 @@ use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::COUNTED_WRITES_MAX;
 use crate::node::Holder;
-use crate::written::{Written, WrittenEpoch};
+use crate::write_position::{WriteEpoch, WritePosition};
 
 /// A committed write that took exactly one id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -38,7 +38,7 @@ pub struct CountedWrite {
     /// Its number among the writes of its node's life by this name, from 1.
     pub number: u64,
     /// Its bookmark: no earlier than its id.
-    pub written: Written,
+    pub written: WritePosition,
     /// An id that its node knew when it sent the write, by the same numbering: earlier than the write's id.
     pub after: TransactionId,
 }
@@ -47,7 +47,7 @@ pub struct CountedWrite {
 #[derive(Debug, Clone, Default)]
 pub struct HeardWrites {
     /// The numbering of their ids.
-    epoch: WrittenEpoch,
+    epoch: WriteEpoch,
     /// By their bookmarks and their names: the ids that they came after.
     writes: BTreeMap<(TransactionId, Holder, DatabaseTag, u64), TransactionId>,
 }
@@ -77,7 +77,7 @@ impl HeardWrites {
 
     /// All ids after `settled` and up to this one were taken by writes whose marks this node has.
     #[must_use]
-    pub fn reach(&self, epoch: WrittenEpoch, settled: TransactionId) -> TransactionId {
+    pub fn reach(&self, epoch: WriteEpoch, settled: TransactionId) -> TransactionId {
         let mut reached = settled;
         if epoch != self.epoch {
             return reached;
@@ -105,7 +105,7 @@ mod tests {
     use crate::node::{Incarnation, NodeName};
 
     const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
-    const EPOCH: WrittenEpoch = WrittenEpoch(2);
+    const EPOCH: WriteEpoch = WriteEpoch(2);
 
     fn node(name: &str) -> Holder {
         Holder { node: NodeName::new(name).unwrap(), incarnation: Incarnation(1) }
@@ -113,7 +113,7 @@ mod tests {
 
     fn write(number: u64, (bookmark, after): (u64, u64)) -> CountedWrite {
         let position = Position { database: DATABASE, id: TransactionId(bookmark) };
-        let written = Written::at(EPOCH, position);
+        let written = WritePosition::at(EPOCH, position);
         CountedWrite { name: DatabaseTag(7), number, written, after: TransactionId(after) }
     }
 
@@ -170,17 +170,17 @@ mod tests {
     #[test]
     fn another_numbering_counts_for_nothing() {
         let mut heard = heard(&[(41, 40)]);
-        assert_eq!(heard.reach(WrittenEpoch(1), TransactionId(40)), TransactionId(40));
+        assert_eq!(heard.reach(WriteEpoch(1), TransactionId(40)), TransactionId(40));
         let position = Position { database: DATABASE, id: TransactionId(42) };
         let in_epoch = |epoch| CountedWrite {
-            written: Written::at(WrittenEpoch(epoch), position),
+            written: WritePosition::at(WriteEpoch(epoch), position),
             ..write(9, (42, 40))
         };
         heard.hear(&node("b"), &in_epoch(1));
         assert_eq!(reach_after(&heard, 40), 41, "a late telling of the former numbering");
         heard.hear(&node("b"), &in_epoch(3));
         assert_eq!(
-            heard.reach(WrittenEpoch(3), TransactionId(41)),
+            heard.reach(WriteEpoch(3), TransactionId(41)),
             TransactionId(41),
             "sent before 41 was known"
         );

@@ -4,11 +4,11 @@ use super::accounts::{Accounts, Begun};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
 use crate::node::Holder;
-use crate::written::WrittenEpoch;
+use crate::write_position::WriteEpoch;
 
 /// The number of a look at the store. Looks of all nodes have one numbering, while the store keeps its content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LookNumber(pub u64);
+pub struct PollNumber(pub u64);
 
 /// One run of a Neo4j server, between its start and its stop: a digest of what the server says of itself. A database's files can
 /// be put back between two runs.
@@ -33,7 +33,7 @@ pub struct Report {
     /// The database.
     pub database: DatabaseUuid,
     /// The numbering of its ids.
-    pub epoch: WrittenEpoch,
+    pub epoch: WriteEpoch,
     /// The last id that may be foreign. Whoever carried it has seen all foreign transactions.
     pub foreign: TransactionId,
     /// The newest transaction of Neo4j's `system` database: users and rights.
@@ -43,7 +43,7 @@ pub struct Report {
     /// The watcher's Neo4j.
     pub server: ServerTag,
     /// A look of the watcher that had ended when it asked Neo4j.
-    pub looked: LookNumber,
+    pub polled: PollNumber,
     /// All ids up to [`Accounts::settled`] are known or foreign. The next watcher goes on from here.
     pub accounts: Accounts,
 }
@@ -56,7 +56,7 @@ impl Report {
         let database = self.database.to_hex();
         let mut text = format!(
             "{:016x} {:016x} {database} {:x} {:x} {:x} {:x}",
-            self.name.0, self.looked.0, self.epoch.0, self.accounts.settled.0, self.foreign.0, self.system.0
+            self.name.0, self.polled.0, self.epoch.0, self.accounts.settled.0, self.foreign.0, self.system.0
         );
         match self.run {
             Some(run) => text.push_str(&format!(" {:x}", run.0)),
@@ -75,9 +75,9 @@ impl Report {
         let mut parts = text.split(' ');
         let hex = |part: Option<&str>| u64::from_str_radix(part?, 16).ok();
         let name = DatabaseTag(hex(parts.next().filter(|part| part.len() == 16))?);
-        let looked = LookNumber(hex(parts.next().filter(|part| part.len() == 16))?);
+        let polled = PollNumber(hex(parts.next().filter(|part| part.len() == 16))?);
         let database = DatabaseUuid::from_hex(parts.next()?)?;
-        let epoch = WrittenEpoch(hex(parts.next())?);
+        let epoch = WriteEpoch(hex(parts.next())?);
         let settled = TransactionId(hex(parts.next())?);
         let foreign = TransactionId(hex(parts.next())?);
         let system = TransactionId(hex(parts.next())?);
@@ -92,7 +92,7 @@ impl Report {
             doubted.insert(node, hex(parts.next())?);
         }
         let accounts = Accounts { settled, doubted };
-        Some(Self { name, database, epoch, foreign, system, run, server, looked, accounts })
+        Some(Self { name, database, epoch, foreign, system, run, server, polled, accounts })
     }
 }
 
@@ -113,12 +113,12 @@ mod tests {
         let report = Report {
             name: DatabaseTag(0xfeed),
             database: DatabaseUuid([0xab; 16]),
-            epoch: WrittenEpoch(3),
+            epoch: WriteEpoch(3),
             foreign: TransactionId(41),
             system: TransactionId(7),
             run: Some(ServerRun(0x1795_6270)),
             server: ServerTag(0xbee),
-            looked: LookNumber(900),
+            polled: PollNumber(900),
             accounts: Accounts {
                 settled: TransactionId(55),
                 doubted: node.into_iter().map(|node| (node, 18)).collect(),

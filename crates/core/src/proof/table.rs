@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::reach::{CountedWrite, HeardByDatabase, HeardWrites};
-use super::report::{LookNumber, Report, ServerRun};
+use super::report::{PollNumber, Report, ServerRun};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
-use crate::limits::{PROOF_LOOKS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
+use crate::limits::{PROOF_POLLS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
 use crate::node::Holder;
 use crate::time::MonoTime;
-use crate::written::WrittenEpoch;
+use crate::write_position::WriteEpoch;
 
 /// What is known of an entry that no write through the cluster has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Standing {
 #[derive(Debug, Clone, Default)]
 pub struct ProofTable {
     /// This node's looks at the store: their numbers, and when they began.
-    looks: VecDeque<(LookNumber, MonoTime)>,
+    polls: VecDeque<(PollNumber, MonoTime)>,
     databases: BTreeMap<DatabaseUuid, Proofs>,
     /// The last report of each database by each name, and when it was first seen here.
     reports: BTreeMap<(DatabaseTag, DatabaseUuid), (Report, MonoTime)>,
@@ -39,7 +39,7 @@ pub struct ProofTable {
 
 #[derive(Debug, Clone)]
 struct Proofs {
-    epoch: WrittenEpoch,
+    epoch: WriteEpoch,
     /// What the report with the latest look has settled.
     settled: TransactionId,
     /// How far the writes that this node has heard of go on from there.
@@ -69,22 +69,22 @@ struct Span {
 
 impl ProofTable {
     /// A look with this number, which began at `began`, has brought these reports at `now`.
-    pub fn take(&mut self, number: LookNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
-        if self.looks.back().is_some_and(|(last, _)| *last >= number) {
+    pub fn take(&mut self, number: PollNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
+        if self.polls.back().is_some_and(|(last, _)| *last >= number) {
             // The store has lost its content: another numbering. Its reports are of looks that this node does not know.
-            self.looks.clear();
+            self.polls.clear();
         }
         for report in reports {
             self.see(report, now);
-            let is_before = |(number, _): &&(LookNumber, MonoTime)| *number <= report.looked;
-            if let Some((_, as_of)) = self.looks.iter().rev().find(is_before) {
+            let is_before = |(number, _): &&(PollNumber, MonoTime)| *number <= report.polled;
+            if let Some((_, as_of)) = self.polls.iter().rev().find(is_before) {
                 let as_of = *as_of;
                 self.take_report(report, as_of, now);
             }
         }
-        self.looks.push_back((number, began));
-        if self.looks.len() > PROOF_LOOKS_MAX {
-            self.looks.pop_front();
+        self.polls.push_back((number, began));
+        if self.polls.len() > PROOF_POLLS_MAX {
+            self.polls.pop_front();
         }
     }
 
@@ -150,8 +150,8 @@ impl ProofTable {
 
     /// The number of this node's last look; `None` before the first one.
     #[must_use]
-    pub fn last_look(&self) -> Option<LookNumber> {
-        self.looks.back().map(|(number, _)| *number)
+    pub fn last_poll(&self) -> Option<PollNumber> {
+        self.polls.back().map(|(number, _)| *number)
     }
 
     /// What is known of an entry of this range that was read at `read_started`.
@@ -171,7 +171,7 @@ impl ProofTable {
     /// All ids of a database up to this one are known or foreign, by this numbering. Those after [`ProofTable::settled`] are of
     /// writes whose marks this node has taken.
     #[must_use]
-    pub fn reached(&self, database: DatabaseUuid) -> Option<(WrittenEpoch, TransactionId)> {
+    pub fn reached(&self, database: DatabaseUuid) -> Option<(WriteEpoch, TransactionId)> {
         self.databases.get(&database).map(|proofs| (proofs.epoch, proofs.reached))
     }
 }
@@ -247,16 +247,16 @@ mod tests {
 
     const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
 
-    fn report(looked: u64, settled: u64, foreign: u64) -> Report {
+    fn report(polled: u64, settled: u64, foreign: u64) -> Report {
         Report {
             name: DatabaseTag(7),
             database: DATABASE,
-            epoch: WrittenEpoch(0),
+            epoch: WriteEpoch(0),
             foreign: TransactionId(foreign),
             system: TransactionId(5),
             run: Some(ServerRun(1)),
             server: ServerTag(1),
-            looked: LookNumber(looked),
+            polled: PollNumber(polled),
             accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
         }
     }
@@ -272,7 +272,7 @@ mod tests {
         let mut table = ProofTable::default();
         for (number, report) in reports {
             let began = MonoTime(number * 100);
-            table.take(LookNumber(*number), (began, began), std::slice::from_ref(report));
+            table.take(PollNumber(*number), (began, began), std::slice::from_ref(report));
         }
         table
     }
@@ -289,9 +289,9 @@ mod tests {
         let mut table = table(&[(1, report(0, 50, 0)), (2, report(1, 50, 0))]);
         assert_eq!(standing(&table, 50), proved(100));
         // The watcher was stopped: its report is of look 2, and comes with look 9.
-        table.take(LookNumber(9), (MonoTime(900), MonoTime(900)), &[report(2, 50, 0)]);
+        table.take(PollNumber(9), (MonoTime(900), MonoTime(900)), &[report(2, 50, 0)]);
         assert_eq!(standing(&table, 50), proved(200));
-        table.take(LookNumber(10), (MonoTime(990), MonoTime(990)), &[report(9, 50, 0)]);
+        table.take(PollNumber(10), (MonoTime(990), MonoTime(990)), &[report(9, 50, 0)]);
         assert_eq!(standing(&table, 50), proved(900));
     }
 
@@ -328,15 +328,15 @@ mod tests {
     /// The schedule in `proof`: entries are read at 1,000 at id 50, and another run has 50 as well.
     #[test]
     fn an_entry_of_a_former_run_of_the_server_is_not_proved() {
-        let of_run = |run, looked, foreign| Report { run, ..report(looked, 50, foreign) };
-        let former = |looked| of_run(Some(ServerRun(1)), looked, 0);
+        let of_run = |run, polled, foreign| Report { run, ..report(polled, 50, foreign) };
+        let former = |polled| of_run(Some(ServerRun(1)), polled, 0);
         let well = [(9, former(8)), (10, former(9)), (11, former(10)), (12, former(11))];
         for run in [Some(ServerRun(2)), None] {
             let mut table = table(&well);
             assert_eq!(standing(&table, 50), Standing { is_proved: true, as_of: Some(MonoTime(1_100)) });
-            for (look, foreign) in [(13, 50), (14, 50), (15, 60)] {
-                let at = MonoTime(look * 100);
-                table.take(LookNumber(look), (at, at), &[of_run(run, look - 1, foreign)]);
+            for (poll, foreign) in [(13, 50), (14, 50), (15, 60)] {
+                let at = MonoTime(poll * 100);
+                table.take(PollNumber(poll), (at, at), &[of_run(run, poll - 1, foreign)]);
                 let expected = Standing { is_proved: false, as_of: Some(MonoTime(1_100)) };
                 assert_eq!(standing(&table, 50), expected, "it was the database's until then");
             }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_store_that_lost_its_content_numbers_anew() {
         let mut table = table(&[(7, report(0, 50, 0)), (8, report(7, 50, 0))]);
-        table.take(LookNumber(1), (MonoTime(900), MonoTime(900)), &[report(7, 70, 0)]);
+        table.take(PollNumber(1), (MonoTime(900), MonoTime(900)), &[report(7, 70, 0)]);
         assert_eq!(table.settled(DATABASE), Some((TransactionId(50), MonoTime(700))), "no look is that old");
     }
 
@@ -358,7 +358,7 @@ mod tests {
     fn a_change_of_rights_ends_what_was_read_before() {
         let mut table = table(&[(1, report(0, 50, 0)), (2, report(1, 50, 0))]);
         let changed = Report { system: TransactionId(6), ..report(2, 50, 0) };
-        table.take(LookNumber(3), (MonoTime(2_000), MonoTime(2_000)), &[changed]);
+        table.take(PollNumber(3), (MonoTime(2_000), MonoTime(2_000)), &[changed]);
         assert_eq!(standing(&table, 50), Standing::UNKNOWN);
     }
 }

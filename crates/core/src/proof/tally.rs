@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::{TALLY_UNCLEAR_MAX, TALLY_WRITES_MAX};
 use crate::wire::at_most;
-use crate::written::{Written, WrittenEpoch};
+use crate::write_position::{WriteEpoch, WritePosition};
 
 /// Ids that an account is about: later than `after`, up to `until`, by one numbering of one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -13,7 +13,7 @@ pub struct IdRange {
     /// The database.
     pub database: DatabaseUuid,
     /// The numbering of its ids.
-    pub epoch: WrittenEpoch,
+    pub epoch: WriteEpoch,
     /// The last id that is accounted for.
     pub after: TransactionId,
     /// The newest id.
@@ -51,7 +51,7 @@ pub struct OwnWrites {
 struct WriteOver {
     number: u64,
     /// Its bookmark: no earlier than its ids.
-    written: Written,
+    written: WritePosition,
     ids_max: u64,
 }
 
@@ -69,8 +69,8 @@ impl OwnWrites {
         self.open.get(&number).copied().flatten()
     }
 
-    /// A write has ended. `written`: its bookmark, if it was committed and can be counted. The ids of any other look foreign.
-    pub fn end(&mut self, number: u64, written: Option<Written>) {
+    /// A write has ended. `write_position`: its bookmark, if it was committed and can be counted. The ids of any other look foreign.
+    pub fn end(&mut self, number: u64, written: Option<WritePosition>) {
         let (Some(Some(ids_max)), Some(written)) = (self.open.remove(&number), written) else { return };
         if self.over.len() >= TALLY_WRITES_MAX {
             self.over.pop_front();
@@ -108,13 +108,13 @@ mod tests {
 
     const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
 
-    fn written(epoch: u64, id: u64) -> Option<Written> {
-        Some(Written::at(WrittenEpoch(epoch), Position { database: DATABASE, id: TransactionId(id) }))
+    fn written(epoch: u64, id: u64) -> Option<WritePosition> {
+        Some(WritePosition::at(WriteEpoch(epoch), Position { database: DATABASE, id: TransactionId(id) }))
     }
 
     fn range(epoch: u64, after: u64, until: u64) -> IdRange {
         let (after, until) = (TransactionId(after), TransactionId(until));
-        IdRange { database: DATABASE, epoch: WrittenEpoch(epoch), after, until, doubted: 0 }
+        IdRange { database: DATABASE, epoch: WriteEpoch(epoch), after, until, doubted: 0 }
     }
 
     fn over(own: &OwnWrites, range: &IdRange) -> Vec<(u64, u64)> {

@@ -26,7 +26,7 @@ fn with_keys(id: u64, names: &[&str]) -> TouchedTags {
 /// Nine ways to find the node: two of them become one with the keys of both, and the key of all still separates.
 #[test]
 fn entries_of_a_role_become_one_with_fewer_keys() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     let names: Vec<String> = (0..=ROLE_ENTRIES_MAX).map(|number| format!("k{number}")).collect();
     for (number, name) in names.iter().enumerate() {
         take(&mut table, 50 + number as u64, &with_keys(42, &[name]));
@@ -35,10 +35,10 @@ fn entries_of_a_role_become_one_with_fewer_keys() {
     let of = |name: &str, class| needed_by(&table, Key::Property(name), &[class]);
     assert_eq!(of("k8", 2), 57, "the other entries do not cover it");
     // What the two said of other keys is forgotten, though it separates one of them from the read. All later writes made the node.
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     take(&mut table, 50, &with_keys(42, &["k0"]));
     take(&mut table, 51, &with_keys(42, &["k1"]));
-    let of = |table: &WrittenTable| {
+    let of = |table: &WritePositionTable| {
         needed(table, NAME_KEY, &[(NodeConstraint::new([Key::Property("k0")], []), true)], &[&[2]])
     };
     for (number, name) in names[2..].iter().enumerate() {
@@ -48,7 +48,7 @@ fn entries_of_a_role_become_one_with_fewer_keys() {
     }
     assert_eq!(of(&table), 51, "an entry of both covers what both cover");
     // No key in common: the oldest entry separates nothing any more, the later ones do.
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     for (number, name) in names.iter().enumerate() {
         let keys: &[(Key<&str>, &[ClassId])] = &[(Key::Property(name), &[ClassId(1)])];
         let role = TouchedRole { keys, ..TouchedRole::default() };
@@ -62,14 +62,14 @@ fn entries_of_a_role_become_one_with_fewer_keys() {
 
 #[test]
 fn too_many_tags_are_anything_also_where_they_are_refined() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     for tag in 0..=WRITTEN_TAGS_MAX as u64 {
         let keys: &[(Key<&str>, &[ClassId])] = &[(ID, &[ClassId(42)])];
         let of_tag = touched(TagId(tag), &[TouchedRole { keys, ..TouchedRole::default() }]);
         take(&mut table, 100 + tag, &of_tag);
     }
     let newest = 100 + WRITTEN_TAGS_MAX as u64;
-    assert_eq!(table.records(), [WrittenRecord::of_all(NAME, mark(1, 0, newest))]);
+    assert_eq!(table.records(), [WriteRecord::of_all(NAME, mark(1, 0, newest))]);
     assert_eq!(needed_by(&table, ID, &[7]), newest);
     take(&mut table, newest + 1, &by_id(42));
     assert_eq!((needed_by(&table, ID, &[7]), needed_by(&table, ID, &[42])), (newest, newest + 1));
@@ -78,7 +78,7 @@ fn too_many_tags_are_anything_also_where_they_are_refined() {
 /// The ninth database with anchors has none, until another one has been quiet for long: that one's writes so far are loose then.
 #[test]
 fn a_few_databases_have_a_sketch() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     let name = |database: u8| DatabaseTag(u64::from(database));
     let mut write = |database: u8, id, now| {
         table.take_write(name(database), (mark(database, 0, id), &by_id(42)), now);
@@ -91,7 +91,10 @@ fn a_few_databases_have_a_sketch() {
             [],
         );
         let of = |database: u8| {
-            table.learn(name(database), hopcache_core::written::Known::by_answer(position(database), now));
+            table.learn(
+                name(database),
+                hopcache_core::write_position::KnownDatabase::by_answer(position(database), now),
+            );
             let classes = NeedClasses::new([[ClassId(7)]]);
             table
                 .needed_by(name(database), Depends::OnNeeds(&shape, &classes))
@@ -125,7 +128,7 @@ fn position(database: u8) -> Position {
 fn what_a_write_has_too_much_of_is_loose() {
     let many: Vec<ClassId> = (0..=ANCHOR_CLASSES_MAX as u64).map(ClassId).collect();
     let wide = [(ID, &many[..])];
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     take(&mut table, 50, &touched(NAME_KEY, &[of_keys(&wide)]));
     assert_eq!(needed_by(&table, ID, &[7777]), 50, "a batch of 65 values covers no key");
     let new_and_wide = TouchedRole { all_but: Some(&[]), ..of_keys(&wide) };
@@ -161,7 +164,7 @@ fn what_a_write_has_too_much_of_is_loose() {
 fn a_node_has_few_keys_and_labels() {
     let names: Vec<String> = (0..=COVERED_KEYS_MAX).map(|number| format!("k{number}")).collect();
     let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     take(&mut table, 50, &with_keys(42, &names));
     let of = |name: &str| needed_by(&table, Key::Property(name), &[2]);
     assert_eq!((needed_by(&table, ID, &[7]), of("k2"), of("k3")), (0, 0, 50), "the first four");
@@ -180,7 +183,7 @@ fn a_node_has_few_keys_and_labels() {
 /// A node that knows no more names takes what the others cover for not covered.
 #[test]
 fn an_unknown_name_separates_nothing() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     for number in 0..WRITTEN_NAMES_MAX {
         take(&mut table, 1 + number as u64, &with_keys(42, &[&format!("n{number}")]));
     }
@@ -209,7 +212,7 @@ fn writes_that_are_committed_together_are_as_loose_as_each() {
     let both = by_id(42).and(&other).unwrap().and(&by_id(43)).unwrap();
     assert_eq!(both.refinement().unwrap().facts_of(NAME_KEY).count(), 1);
     let of = |touched: &TouchedTags| {
-        let mut table = WrittenTable::default();
+        let mut table = WritePositionTable::default();
         take(&mut table, 50, touched);
         [7, 42, 43].map(|class| needed_by(&table, ID, &[class]))
     };
@@ -259,7 +262,7 @@ fn a_refinement_from_elsewhere_is_looked_at() {
 /// A result that was read before this many other anchored writes. The bound is (1 − e^(−2m/S))², and a third.
 #[test]
 fn few_results_are_ended_by_other_anchors() {
-    let mut table = WrittenTable::default();
+    let mut table = WritePositionTable::default();
     let mut told = 0;
     for (anchors, most) in [(10_000, 0.0019), (50_000, 0.041), (100_000, 0.134)] {
         while told < anchors {

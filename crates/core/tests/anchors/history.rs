@@ -7,7 +7,7 @@ use hopcache_core::tags::{
     ClassId, Depends, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId,
     TouchedRole, TouchedTags,
 };
-use hopcache_core::written::{Written, WrittenRecord, WrittenTable};
+use hopcache_core::write_position::{WritePosition, WritePositionTable, WriteRecord};
 use proptest::prelude::*;
 
 use super::NAME;
@@ -43,7 +43,7 @@ pub(super) struct Touch {
 
 #[derive(Debug, Clone)]
 pub(super) struct Write {
-    pub(super) written: Written,
+    pub(super) written: WritePosition,
     pub(super) by: usize,
     /// `None`: anything.
     pub(super) touches: Option<Vec<Touch>>,
@@ -169,8 +169,8 @@ impl Write {
         Some(refiner.finish([]))
     }
 
-    pub(super) fn records(&self) -> Vec<WrittenRecord> {
-        let record = |tag| WrittenRecord { name: NAME, written: self.written, tag };
+    pub(super) fn records(&self) -> Vec<WriteRecord> {
+        let record = |tag| WriteRecord { name: NAME, written: self.written, tag };
         match self.touched() {
             Some(touched) => touched.tags().iter().map(|tag| record(Some(*tag))).collect(),
             None => vec![record(None)],
@@ -193,7 +193,7 @@ impl Write {
 }
 
 impl Need {
-    pub(super) fn of(&self, table: &WrittenTable) -> Option<Written> {
+    pub(super) fn of(&self, table: &WritePositionTable) -> Option<WritePosition> {
         let constraint = |needed: &Needed| {
             let labels = needed.labels.iter().map(|label| LABELS[*label]);
             NodeConstraint::new(needed.keys.keys().map(|key| KEYS[*key]), labels)

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Written, WrittenBoard, WrittenRecord, WrittenTable};
+use hopcache_core::write_position::{WriteBoard, WritePosition, WritePositionTable, WriteRecord};
 use proptest::prelude::*;
 
 use super::bookkeeping::Bookkeeping;
@@ -20,7 +20,7 @@ const LOG_LEN: usize = 8;
 /// A node, and what it has heard of.
 #[derive(Default)]
 struct Node {
-    table: WrittenTable,
+    table: WritePositionTable,
     heard: BTreeSet<usize>,
     /// How many writes of each node have been told to it.
     told: [usize; NODES],
@@ -35,7 +35,7 @@ struct World {
     nodes: [Node; NODES],
     epoch: u64,
     last_id: u64,
-    board: WrittenBoard,
+    board: WriteBoard,
     log: Vec<usize>,
     life: u64,
     stored: [usize; NODES],
@@ -70,7 +70,7 @@ impl World {
                 self.look(to);
             }
             Event::StoreEmptied => {
-                self.board = WrittenBoard::default();
+                self.board = WriteBoard::default();
                 self.log.clear();
                 self.life += 1;
             }
@@ -87,7 +87,7 @@ impl World {
         let (node, write) = (&mut self.nodes[to], &self.writes[which]);
         match write.touched() {
             Some(touched) => node.table.take_write(NAME, (write.written, &touched), NOW),
-            None => node.table.take(WrittenRecord::of_all(NAME, write.written), NOW),
+            None => node.table.take(WriteRecord::of_all(NAME, write.written), NOW),
         };
         node.heard.insert(which);
     }
@@ -101,7 +101,7 @@ impl World {
         for which in &kept {
             self.hear(to, *which);
         }
-        let mut sum = WrittenBoard::default();
+        let mut sum = WriteBoard::default();
         for which in &news {
             sum.tell(NOW, &self.writes[*which].records());
         }
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// The sum of writes, of which some may lack: up to a mark, or to the newest one.
-    fn take_sum(&mut self, to: usize, sum: &WrittenBoard, lacks: Option<Option<Written>>) {
+    fn take_sum(&mut self, to: usize, sum: &WriteBoard, lacks: Option<Option<WritePosition>>) {
         let node = &mut self.nodes[to];
         for record in sum.records() {
             node.table.take_beside(record, NOW + Millis(1));

@@ -10,7 +10,7 @@ use hopcache_core::tags::{
     ClassId, Depends, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId,
     TouchedRole,
 };
-use hopcache_core::written::WrittenTable;
+use hopcache_core::write_position::WritePositionTable;
 use proptest::prelude::*;
 
 use super::{NAME, NOW, mark};
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn a_read_whose_result_changes_is_ended(writes in prop::collection::vec((1..4_u64, any_act()), 1..30)) {
-        let (mut graph, mut made, mut table) = (Graph::new(), 0, WrittenTable::default());
+        let (mut graph, mut made, mut table) = (Graph::new(), 0, WritePositionTable::default());
         let reads: Vec<(Read, u64, NeedsShape)> = [Read::Names, Read::NamesOfRelated]
             .into_iter()
             .flat_map(|read| (1..4).map(move |id| (read, id, shape(read))))

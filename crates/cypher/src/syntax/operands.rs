@@ -4,7 +4,7 @@ use crate::functions::function_kind;
 use crate::lexer::TokenKind;
 use crate::verdict::may_follow_variable;
 
-use super::tree::{Call, CallForm, Case, Clause, Match, Operand, Projected, When};
+use super::tree::{Call, CallForm, Case, Clause, MapProjectionItem, Match, Operand, When};
 use super::{Parsed, Parser, Unread};
 
 /// Keywords. Neo4j allows variables with these names; whether a text means the variable or the keyword takes more
@@ -159,18 +159,22 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// `{.key, .*, other, key: value}` behind a variable.
-    fn map_projection(&mut self) -> Parsed<Vec<Projected<'t>>> {
+    fn map_projection(&mut self) -> Parsed<Vec<MapProjectionItem<'t>>> {
         self.expect('{')?;
         let mut entries = Vec::new();
         while !self.is('}') {
             entries.push(if self.are(".*") {
                 self.at += 2;
-                Projected::All
+                MapProjectionItem::All
             } else if self.skip('.') {
-                Projected::Key(self.name()?)
+                MapProjectionItem::Key(self.name()?)
             } else {
                 let name = self.name()?;
-                if self.skip(':') { Projected::Value(self.expr()?) } else { Projected::Variable(name) }
+                if self.skip(':') {
+                    MapProjectionItem::Value(self.expr()?)
+                } else {
+                    MapProjectionItem::Variable(name)
+                }
             });
             if !self.skip(',') {
                 break;

@@ -6,7 +6,7 @@
 
 use crate::functions::FunctionKind;
 use crate::syntax::tree::{
-    Call, Case, Clause, Each, Expr, LabelExpr, Match, Operand, Projected, Query, Tail, Term, When,
+    Call, Case, Clause, Each, Expr, LabelExpr, MapProjectionItem, Match, Operand, Query, Tail, Term, When,
 };
 use crate::tags::limits::COPIES_MAX;
 
@@ -218,20 +218,20 @@ impl<'q> Fold<'q, '_> {
         self.found.bindings.push(binding);
     }
 
-    fn map_projection(&mut self, base: &'q str, entries: &'q [Projected<'q>]) -> Vec<Carrier<'q>> {
+    fn map_projection(&mut self, base: &'q str, entries: &'q [MapProjectionItem<'q>]) -> Vec<Carrier<'q>> {
         let mut carried = vec![Carrier::Inside(base)];
         for entry in entries {
             let mut held = match entry {
-                Projected::All => {
+                MapProjectionItem::All => {
                     self.found.reads.push(Read::AnyKey(vec![Carrier::Name(base)]));
                     continue;
                 }
-                Projected::Key(key) => {
+                MapProjectionItem::Key(key) => {
                     self.found.reads.push(Read::Key(vec![Carrier::Name(base)], key.as_str()));
                     continue;
                 }
-                Projected::Variable(name) => vec![Carrier::Name(name.as_str())],
-                Projected::Value(value) => self.expr(value),
+                MapProjectionItem::Variable(name) => vec![Carrier::Name(name.as_str())],
+                MapProjectionItem::Value(value) => self.expr(value),
             };
             self.hold_in_map(&held);
             carried.append(&mut held);

@@ -5,46 +5,46 @@ use std::collections::BTreeSet;
 use hopcache_core::tags::TagId;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::tags::rules::{Mark, Token};
+use crate::tags::rules::{TagSubject, Token};
 
-impl From<Mark<'_>> for TagId {
-    fn from(mark: Mark<'_>) -> Self {
+impl From<TagSubject<'_>> for TagId {
+    fn from(mark: TagSubject<'_>) -> Self {
         let (kind, name) = match mark {
             // No name in UTF-8 has this byte, so no two pairs are written alike.
-            Mark::RelationshipKeyOf(of, key) => {
+            TagSubject::RelationshipKeyOf(of, key) => {
                 let both = [of.as_bytes(), &[0xff], key.as_bytes()].concat();
                 return Self(xxh3_64_with_seed(&both, 22));
             }
-            Mark::Nodes => (1, ""),
-            Mark::Label(name) => (2, name),
-            Mark::EveryLabel => (3, ""),
-            Mark::LabelsOfNodes => (4, ""),
-            Mark::Type(name) => (5, name),
-            Mark::EveryType => (6, ""),
-            Mark::Relationships => (7, ""),
-            Mark::NodeKey(name) => (8, name),
-            Mark::EveryNodeKey => (9, ""),
-            Mark::NodeKeys => (10, ""),
-            Mark::RelationshipKey(name) => (11, name),
-            Mark::EveryRelationshipKey => (12, ""),
-            Mark::RelationshipKeys => (13, ""),
-            Mark::Change => (14, ""),
-            Mark::Tokens => return Self::TOKENS,
-            Mark::Everything => (15, ""),
+            TagSubject::Nodes => (1, ""),
+            TagSubject::Label(name) => (2, name),
+            TagSubject::EveryLabel => (3, ""),
+            TagSubject::LabelsOfNodes => (4, ""),
+            TagSubject::Type(name) => (5, name),
+            TagSubject::EveryType => (6, ""),
+            TagSubject::Relationships => (7, ""),
+            TagSubject::NodeKey(name) => (8, name),
+            TagSubject::EveryNodeKey => (9, ""),
+            TagSubject::NodeKeys => (10, ""),
+            TagSubject::RelationshipKey(name) => (11, name),
+            TagSubject::EveryRelationshipKey => (12, ""),
+            TagSubject::RelationshipKeys => (13, ""),
+            TagSubject::Change => (14, ""),
+            TagSubject::Tokens => return Self::TOKENS,
+            TagSubject::Everything => (15, ""),
             // Tokens have 16 to 18.
-            Mark::LabelAt(name) => (19, name),
-            Mark::EveryLabelAt => (20, ""),
-            Mark::Detached => (21, ""),
-            Mark::Schema => (22, ""),
-            Mark::RelationshipKeyOfEvery(key) => (23, key),
-            Mark::EveryRelationshipKeyOf(of) => (24, of),
-            Mark::EveryRelationshipKeyOfEvery => (25, ""),
-            Mark::RelationshipKeysOf(of) => (26, of),
-            Mark::RelationshipKeysOfEvery => (27, ""),
-            Mark::KeyLost(key) => (28, key),
-            Mark::EveryKeyLost => (29, ""),
-            Mark::KeyGained(key) => (30, key),
-            Mark::EveryKeyGained => (31, ""),
+            TagSubject::LabelAt(name) => (19, name),
+            TagSubject::EveryLabelAt => (20, ""),
+            TagSubject::Detached => (21, ""),
+            TagSubject::Schema => (22, ""),
+            TagSubject::RelationshipKeyOfEvery(key) => (23, key),
+            TagSubject::EveryRelationshipKeyOf(of) => (24, of),
+            TagSubject::EveryRelationshipKeyOfEvery => (25, ""),
+            TagSubject::RelationshipKeysOf(of) => (26, of),
+            TagSubject::RelationshipKeysOfEvery => (27, ""),
+            TagSubject::KeyLost(key) => (28, key),
+            TagSubject::EveryKeyLost => (29, ""),
+            TagSubject::KeyGained(key) => (30, key),
+            TagSubject::EveryKeyGained => (31, ""),
         };
         Self(xxh3_64_with_seed(name.as_bytes(), kind))
     }
@@ -63,7 +63,7 @@ impl From<Token<'_>> for TagId {
 }
 
 /// The numbers of `marks`, sorted, each once.
-pub(crate) fn ids<'a>(marks: impl IntoIterator<Item = Mark<'a>>) -> Vec<TagId> {
+pub(crate) fn ids<'a>(marks: impl IntoIterator<Item = TagSubject<'a>>) -> Vec<TagId> {
     let ids: BTreeSet<TagId> = marks.into_iter().map(TagId::from).collect();
     ids.into_iter().collect()
 }

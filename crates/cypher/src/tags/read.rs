@@ -11,7 +11,7 @@ use crate::tags::id::{ids, share};
 use crate::tags::limits::TAGS_MAX;
 use crate::tags::names::Names;
 use crate::tags::needs::needs;
-use crate::tags::rules::{Mark, Need};
+use crate::tags::rules::{Need, TagSubject};
 use crate::tags::volatility::Volatility;
 use crate::tags::write::WriteEffects;
 
@@ -77,7 +77,7 @@ impl ReadTags {
     }
 
     fn from_few(needs: BTreeSet<Need>) -> Self {
-        let ids = ids(needs.iter().flat_map(Need::marks).chain([Mark::Everything]));
+        let ids = ids(needs.iter().flat_map(Need::marks).chain([TagSubject::Everything]));
         Self { needs, ids, volatility: Volatility::Volatile }
     }
 

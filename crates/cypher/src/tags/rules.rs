@@ -211,7 +211,7 @@ pub enum Token<'a> {
 /// A thing that a read watches and a write marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the table above says what each mark is for")]
-pub enum Mark<'a> {
+pub enum TagSubject<'a> {
     Nodes,
     Label(&'a str),
     EveryLabel,
@@ -273,76 +273,84 @@ impl Need {
         if let Self::Label(name) = self { Some(name) } else { None }
     }
 
-    /// The marks that a read with this need watches. Every read also watches [`Mark::Everything`].
+    /// The marks that a read with this need watches. Every read also watches [`TagSubject::Everything`].
     #[must_use]
-    pub fn marks(&self) -> Vec<Mark<'_>> {
+    pub fn marks(&self) -> Vec<TagSubject<'_>> {
         match self {
-            Self::Nodes => vec![Mark::Nodes],
-            Self::Label(name) => vec![Mark::Label(name), Mark::EveryLabel],
-            Self::LabelAt(name) => vec![Mark::LabelAt(name), Mark::EveryLabelAt],
-            Self::LabelsOfNodes => vec![Mark::LabelsOfNodes],
-            Self::Type(name) => vec![Mark::Type(name), Mark::EveryType],
-            Self::Relationships => vec![Mark::Relationships],
-            Self::Detached => vec![Mark::Detached],
-            Self::NodeKey(name) => vec![Mark::NodeKey(name), Mark::EveryNodeKey],
-            Self::NodeKeys => vec![Mark::NodeKeys],
-            Self::RelationshipKey(name) => vec![Mark::RelationshipKey(name), Mark::EveryRelationshipKey],
+            Self::Nodes => vec![TagSubject::Nodes],
+            Self::Label(name) => vec![TagSubject::Label(name), TagSubject::EveryLabel],
+            Self::LabelAt(name) => vec![TagSubject::LabelAt(name), TagSubject::EveryLabelAt],
+            Self::LabelsOfNodes => vec![TagSubject::LabelsOfNodes],
+            Self::Type(name) => vec![TagSubject::Type(name), TagSubject::EveryType],
+            Self::Relationships => vec![TagSubject::Relationships],
+            Self::Detached => vec![TagSubject::Detached],
+            Self::NodeKey(name) => vec![TagSubject::NodeKey(name), TagSubject::EveryNodeKey],
+            Self::NodeKeys => vec![TagSubject::NodeKeys],
+            Self::RelationshipKey(name) => {
+                vec![TagSubject::RelationshipKey(name), TagSubject::EveryRelationshipKey]
+            }
             Self::RelationshipKeyOf(of, name) => vec![
-                Mark::RelationshipKeyOf(of, name),
-                Mark::RelationshipKeyOfEvery(name),
-                Mark::EveryRelationshipKeyOf(of),
-                Mark::EveryRelationshipKeyOfEvery,
+                TagSubject::RelationshipKeyOf(of, name),
+                TagSubject::RelationshipKeyOfEvery(name),
+                TagSubject::EveryRelationshipKeyOf(of),
+                TagSubject::EveryRelationshipKeyOfEvery,
             ],
-            Self::RelationshipKeys => vec![Mark::RelationshipKeys],
-            Self::RelationshipKeysOf(of) => vec![Mark::RelationshipKeysOf(of), Mark::RelationshipKeysOfEvery],
-            Self::Tokens => vec![Mark::Tokens, Mark::Change],
-            Self::Schema => vec![Mark::Schema],
-            Self::Anything => vec![Mark::Change],
+            Self::RelationshipKeys => vec![TagSubject::RelationshipKeys],
+            Self::RelationshipKeysOf(of) => {
+                vec![TagSubject::RelationshipKeysOf(of), TagSubject::RelationshipKeysOfEvery]
+            }
+            Self::Tokens => vec![TagSubject::Tokens, TagSubject::Change],
+            Self::Schema => vec![TagSubject::Schema],
+            Self::Anything => vec![TagSubject::Change],
         }
     }
 }
 
 impl Touch {
-    /// The marks that a write with this touch makes. Every touch also makes [`Mark::Change`].
+    /// The marks that a write with this touch makes. Every touch also makes [`TagSubject::Change`].
     #[must_use]
-    pub fn marks(&self) -> Vec<Mark<'_>> {
+    pub fn marks(&self) -> Vec<TagSubject<'_>> {
         match self {
-            Self::NodeCreated => vec![Mark::Nodes],
-            Self::NewLabel(name) => vec![Mark::Label(name)],
-            Self::NewAnyLabel => vec![Mark::EveryLabel],
-            Self::NodeDeleted => vec![Mark::Nodes, Mark::EveryLabel],
-            Self::LabelChanged(name) => vec![Mark::Label(name), Mark::LabelAt(name), Mark::LabelsOfNodes],
-            Self::AnyLabelChanged => vec![Mark::EveryLabel, Mark::EveryLabelAt, Mark::LabelsOfNodes],
-            Self::Relationship(name) => vec![Mark::Type(name), Mark::Relationships],
-            Self::AnyRelationship => vec![Mark::EveryType, Mark::Relationships],
-            Self::Detached => vec![Mark::Detached],
-            Self::NodeKey(name) => vec![Mark::NodeKey(name), Mark::NodeKeys],
-            Self::AnyNodeKey => vec![Mark::EveryNodeKey, Mark::NodeKeys],
+            Self::NodeCreated => vec![TagSubject::Nodes],
+            Self::NewLabel(name) => vec![TagSubject::Label(name)],
+            Self::NewAnyLabel => vec![TagSubject::EveryLabel],
+            Self::NodeDeleted => vec![TagSubject::Nodes, TagSubject::EveryLabel],
+            Self::LabelChanged(name) => {
+                vec![TagSubject::Label(name), TagSubject::LabelAt(name), TagSubject::LabelsOfNodes]
+            }
+            Self::AnyLabelChanged => {
+                vec![TagSubject::EveryLabel, TagSubject::EveryLabelAt, TagSubject::LabelsOfNodes]
+            }
+            Self::Relationship(name) => vec![TagSubject::Type(name), TagSubject::Relationships],
+            Self::AnyRelationship => vec![TagSubject::EveryType, TagSubject::Relationships],
+            Self::Detached => vec![TagSubject::Detached],
+            Self::NodeKey(name) => vec![TagSubject::NodeKey(name), TagSubject::NodeKeys],
+            Self::AnyNodeKey => vec![TagSubject::EveryNodeKey, TagSubject::NodeKeys],
             Self::RelationshipKeyOf(of, name) => vec![
-                Mark::RelationshipKeyOf(of, name),
-                Mark::RelationshipKey(name),
-                Mark::RelationshipKeysOf(of),
-                Mark::RelationshipKeys,
+                TagSubject::RelationshipKeyOf(of, name),
+                TagSubject::RelationshipKey(name),
+                TagSubject::RelationshipKeysOf(of),
+                TagSubject::RelationshipKeys,
             ],
             Self::RelationshipKey(name) => vec![
-                Mark::RelationshipKeyOfEvery(name),
-                Mark::RelationshipKey(name),
-                Mark::RelationshipKeysOfEvery,
-                Mark::RelationshipKeys,
+                TagSubject::RelationshipKeyOfEvery(name),
+                TagSubject::RelationshipKey(name),
+                TagSubject::RelationshipKeysOfEvery,
+                TagSubject::RelationshipKeys,
             ],
             Self::AnyRelationshipKeyOf(of) => vec![
-                Mark::EveryRelationshipKeyOf(of),
-                Mark::EveryRelationshipKey,
-                Mark::RelationshipKeysOf(of),
-                Mark::RelationshipKeys,
+                TagSubject::EveryRelationshipKeyOf(of),
+                TagSubject::EveryRelationshipKey,
+                TagSubject::RelationshipKeysOf(of),
+                TagSubject::RelationshipKeys,
             ],
             Self::AnyRelationshipKey => vec![
-                Mark::EveryRelationshipKeyOfEvery,
-                Mark::EveryRelationshipKey,
-                Mark::RelationshipKeysOfEvery,
-                Mark::RelationshipKeys,
+                TagSubject::EveryRelationshipKeyOfEvery,
+                TagSubject::EveryRelationshipKey,
+                TagSubject::RelationshipKeysOfEvery,
+                TagSubject::RelationshipKeys,
             ],
-            Self::Anything => vec![Mark::Everything],
+            Self::Anything => vec![TagSubject::Everything],
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The lists of functions are those of [`crate::verdict`], which decides by them what is cached at all.
 
-use crate::verdict::{Allowed, Lexed};
+use crate::verdict::{Allowed, TextVerdict};
 
 /// What else than the graph a result depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,10 +18,10 @@ pub enum Volatility {
 impl Volatility {
     /// The volatility of a text that the parser reads: one without procedures and `SHOW`.
     pub(crate) fn of(statement: &str) -> Self {
-        match Lexed::of(statement, &Allowed::default()) {
-            Lexed::PerhapsRead => Self::Stable,
-            Lexed::PerhapsReadOfParams => Self::ByParameters,
-            Lexed::Write | Lexed::Bypass(_) => Self::Volatile,
+        match TextVerdict::of(statement, &Allowed::default()) {
+            TextVerdict::PerhapsRead => Self::Stable,
+            TextVerdict::PerhapsReadOfParams => Self::ByParameters,
+            TextVerdict::Write | TextVerdict::Bypass(_) => Self::Volatile,
         }
     }
 
@@ -30,7 +30,9 @@ impl Volatility {
     pub fn is_volatile(self, params: &[u8]) -> bool {
         match self {
             Self::Stable => false,
-            Self::ByParameters => Lexed::PerhapsReadOfParams.with_params(params) != Lexed::PerhapsRead,
+            Self::ByParameters => {
+                TextVerdict::PerhapsReadOfParams.with_params(params) != TextVerdict::PerhapsRead
+            }
             Self::Volatile => true,
         }
     }

@@ -11,7 +11,7 @@ use crate::tags::id::ids;
 use crate::tags::limits::MARKS_MAX;
 use crate::tags::names::Names;
 use crate::tags::params::Params;
-use crate::tags::rules::{Mark, Touch};
+use crate::tags::rules::{TagSubject, Touch};
 use crate::tags::tokens::tokens;
 use crate::tags::touches::{Cause, Touches, touches};
 
@@ -81,7 +81,7 @@ impl WriteEffects {
     }
 
     fn from_touches(found: BTreeSet<(Option<Cause>, Touch)>, is_counted: bool) -> Self {
-        let change = if found.is_empty() { None } else { Some(Mark::Change) };
+        let change = if found.is_empty() { None } else { Some(TagSubject::Change) };
         let marks = ids(found.iter().flat_map(|(_, touch)| touch.marks()).chain(change));
         if marks.len() > MARKS_MAX {
             return Self::anything();

@@ -4,12 +4,12 @@
 use std::ops::Range;
 
 use super::clock::{self, Argument};
-use super::{Allowed, BypassReason, Lexed, View, names};
+use super::{Allowed, BypassReason, TextVerdict, View, names};
 use crate::functions::{FunctionKind, function_kind, temporal};
 use crate::procedures::only_reads;
 
 /// The verdict on all calls in the text, and the name of the call that decides it.
-pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (Lexed, Option<Range<usize>>) {
+pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (TextVerdict, Option<Range<usize>>) {
     let mut of_params = None;
     let mut index = 0;
     while index < view.tokens.len() {
@@ -25,11 +25,12 @@ pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (Lexed, Option<Range<u
             (index..index + 1, None)
         };
         if let Some(reason) = reason {
-            return (Lexed::Bypass(reason), Some(name));
+            return (TextVerdict::Bypass(reason), Some(name));
         }
         index = name.end.max(index + 1);
     }
-    let verdict = if of_params.is_some() { Lexed::PerhapsReadOfParams } else { Lexed::PerhapsRead };
+    let verdict =
+        if of_params.is_some() { TextVerdict::PerhapsReadOfParams } else { TextVerdict::PerhapsRead };
     (verdict, of_params)
 }
 

@@ -2,7 +2,7 @@
 //! the neighbours of a word show which it is: an operand never stands beside another, and a clause never stands where
 //! an operand is due.
 
-use super::{BypassReason, Lexed, View, names};
+use super::{BypassReason, TextVerdict, View, names};
 use crate::lexer::TokenKind;
 use crate::words::{CHANGES, READS, RIGHTS, SERVERS};
 
@@ -44,8 +44,8 @@ const BEFORE_OPERAND: [&str; 25] = [
 ];
 
 /// Verdict on the first word behind the prefix, if that decides.
-pub(super) fn start(view: View<'_>) -> Option<Lexed> {
-    let bypass = |reason| Some(Lexed::Bypass(reason));
+pub(super) fn start(view: View<'_>) -> Option<TextVerdict> {
+    let bypass = |reason| Some(TextVerdict::Bypass(reason));
     let is = |words: &[&str]| view.is_any_word(0, words);
     if is(&["USE"]) {
         return bypass(BypassReason::Use);
@@ -90,14 +90,14 @@ enum Before {
 
 impl Sight {
     /// The verdict that the token at `index` gives as a clause, if it is one.
-    pub(super) fn clause(&mut self, view: View<'_>, index: usize) -> Option<Lexed> {
+    pub(super) fn clause(&mut self, view: View<'_>, index: usize) -> Option<TextVerdict> {
         let before = self.before;
         let is_keyword = before == Before::Clause && !view.is_qualified(index) && !view.is(index + 1, ':');
         self.before = after(view, index, before);
         view.word(index)?;
         // What can follow a clause that writes cannot follow a variable.
         if is_keyword && view.is_any_word(index, &CHANGES) && begins_operand(view, index + 1, ":") {
-            return Some(Lexed::Write);
+            return Some(TextVerdict::Write);
         }
         // The server calls these reads, so they do not rest on the keyword rule alone: a variable is never followed by
         // a name, only by a keyword from a closed list.
@@ -114,7 +114,7 @@ impl Sight {
         } else {
             return None;
         };
-        Some(Lexed::Bypass(reason))
+        Some(TextVerdict::Bypass(reason))
     }
 }
 

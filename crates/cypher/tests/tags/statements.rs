@@ -6,11 +6,11 @@
 use hopcache_cypher::limits::STATEMENT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::tags::{ReadTags, WriteEffects};
-use hopcache_cypher::verdict::{Allowed, BypassReason, Lexed};
+use hopcache_cypher::verdict::{Allowed, BypassReason, TextVerdict};
 use hopcache_packstream::{Value, encode};
 use serde_json::Value as Json;
 
-fn verdict(text: &str) -> Lexed {
+fn verdict(text: &str) -> TextVerdict {
     Statement::of(text, &Allowed::new(&[], &["apoc.meta.schema".parse().unwrap()]), true).lexed
 }
 
@@ -38,7 +38,7 @@ fn what_the_verdict_lets_into_the_cache_is_known() {
     let asked = api["statements"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
     let unknown: Vec<&str> = rows
         .chain(asked)
-        .filter(|text| Lexed::of(text, &Allowed::default()).may_read() && !verdict(text).may_read())
+        .filter(|text| TextVerdict::of(text, &Allowed::default()).may_read() && !verdict(text).may_read())
         .collect();
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));
 }
@@ -62,9 +62,9 @@ fn syntax_that_is_not_known_is_no_read() {
         "MATCH (n) RETURN n THEN RETURN 1",
         "RETURN (1",
     ] {
-        assert!(Lexed::of(text, &Allowed::default()).may_read(), "{text}");
+        assert!(TextVerdict::of(text, &Allowed::default()).may_read(), "{text}");
         let read = Statement::of(text, &Allowed::default(), true);
-        assert_eq!(read.lexed, Lexed::Bypass(BypassReason::Unreadable), "{text}");
+        assert_eq!(read.lexed, TextVerdict::Bypass(BypassReason::Unreadable), "{text}");
         assert_eq!(read.shared, None);
         assert!(ReadTags::of(text).is_anything());
     }
@@ -98,12 +98,12 @@ fn a_long_text_is_read_by_its_tokens_and_a_deep_one_is_not_read() {
     let long = |inside: &str| format!("RETURN '{}' AS x {inside}", "x".repeat(STATEMENT_BYTES_MAX));
     let deep = format!("RETURN {}1{} AS x NEXT RETURN 5 AS y", "[".repeat(200), "]".repeat(200));
     assert!(verdict(&long("")).may_read());
-    assert_eq!(verdict(&deep), Lexed::Bypass(BypassReason::Unreadable));
-    assert_eq!(verdict(&long("NEXT SHOW INDEXES")), Lexed::Bypass(BypassReason::Administration));
-    assert_eq!(verdict(&long(", s'{rand()}' AS y")), Lexed::Bypass(BypassReason::Unreadable));
+    assert_eq!(verdict(&deep), TextVerdict::Bypass(BypassReason::Unreadable));
+    assert_eq!(verdict(&long("NEXT SHOW INDEXES")), TextVerdict::Bypass(BypassReason::Administration));
+    assert_eq!(verdict(&long(", s'{rand()}' AS y")), TextVerdict::Bypass(BypassReason::Unreadable));
     // A comment is no reason: texts of one normal form share the verdict.
     let commented = format!("MATCH (n) /* {} */ FILTER n.x RETURN n", "x".repeat(STATEMENT_BYTES_MAX));
-    assert_eq!(verdict(&commented), Lexed::Bypass(BypassReason::Unreadable));
+    assert_eq!(verdict(&commented), TextVerdict::Bypass(BypassReason::Unreadable));
 }
 
 /// A prefix changes neither what a read depends on nor what a write touches. With `EXPLAIN` a write changes nothing.
@@ -132,7 +132,7 @@ fn behind_a_prefix_the_tags_are_the_same() {
 #[test]
 fn schema_reads_depend_on_the_schema() {
     for text in ["SHOW CONSTRAINTS", "CYPHER 5 SHOW INDEXES YIELD name, type, labelsOrTypes, properties;"] {
-        assert_eq!(verdict(text), Lexed::PerhapsRead, "{text}");
+        assert_eq!(verdict(text), TextVerdict::PerhapsRead, "{text}");
         let tags = ReadTags::of(text);
         assert!(!tags.is_anything() && !tags.is_volatile(&[0xa0]), "{text}");
         let touches = |write: &str| tags.touched_by(&WriteEffects::of(write, &[0xa0]));
@@ -148,7 +148,7 @@ fn schema_reads_depend_on_the_schema() {
     }
     for text in ["SHOW INDEXES", "SHOW INDEXES YIELD name, state", "SHOW CONSTRAINTS YIELD name RETURN name"]
     {
-        assert_eq!(verdict(text), Lexed::Bypass(BypassReason::Administration), "{text}");
+        assert_eq!(verdict(text), TextVerdict::Bypass(BypassReason::Administration), "{text}");
     }
 }
 

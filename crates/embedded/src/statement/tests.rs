@@ -2,7 +2,7 @@
 
 use hopcache_core::result::StatementKind;
 
-use super::{Refused, kind, prepare};
+use super::{StatementRefusal, kind, prepare};
 
 fn names(statement: &str) -> Vec<String> {
     prepare(statement).unwrap().columns.into_iter().map(|column| column.name).collect()
@@ -28,10 +28,10 @@ fn columns_are_called_as_neo4j_calls_them() {
 
 #[test]
 fn what_cannot_be_answered_soundly_is_refused() {
-    assert_eq!(prepare(" // nothing"), Err(Refused::Empty));
-    assert_eq!(prepare("RETURN 1 AS a, 2 AS a"), Err(Refused::SameName));
-    assert_eq!(prepare("RETURN 1 AS a UNION RETURN 2 AS b"), Err(Refused::UnionNames));
-    assert_eq!(prepare("MATCH (n)"), Err(Refused::NoReturn("MATCH".to_owned())));
+    assert_eq!(prepare(" // nothing"), Err(StatementRefusal::Empty));
+    assert_eq!(prepare("RETURN 1 AS a, 2 AS a"), Err(StatementRefusal::SameName));
+    assert_eq!(prepare("RETURN 1 AS a UNION RETURN 2 AS b"), Err(StatementRefusal::UnionNames));
+    assert_eq!(prepare("MATCH (n)"), Err(StatementRefusal::NoReturn("MATCH".to_owned())));
     for statement in [
         "MATCH (n) RETURN *",
         "EXPLAIN RETURN 1",
@@ -39,7 +39,7 @@ fn what_cannot_be_answered_soundly_is_refused() {
         "CREATE INDEX ON :A(b)",
         "RETURN id(n)",
     ] {
-        assert!(matches!(prepare(statement), Err(Refused::Unknown(_))), "{statement}");
+        assert!(matches!(prepare(statement), Err(StatementRefusal::Unknown(_))), "{statement}");
     }
 }
 

@@ -29,7 +29,7 @@ impl Cache {
         let (stored, key, checksum_key) = (stored.clone(), query.key, self.checksum_key.clone());
         let decode = move || MemoryCopy::decode(&stored, (&key, &checksum_key), asked);
         let copy = apart_if_large(unpacked_len, RENDER_INLINE_BYTES_MAX, decode).await?;
-        let heat = self.pace.heat_after(held, &query.key, self.context.now());
+        let heat = self.key_stats.heat_after(held, &query.key, self.context.now());
         let copy = copy.of_principal(query.identity.scope).with_heat(heat);
         Some(SharedCopy::new(self.of_query(copy, query)))
     }

@@ -14,11 +14,11 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::cache::copy::compact::{HeldSpans, HeldTime, Mark, Marks, Stored};
+use crate::cache::copy::compact::{CopyFlag, CopyFlags, HeldSpans, HeldTime, StoreToken};
 use crate::cache::copy::content::{Content, exact, rounded_bytes};
-use crate::cache::copy::dependence::{Dependence, Proved};
-use crate::cache::copy_pace::CopyPace;
+use crate::cache::copy::dependence::{Dependence, ProofAge};
 use crate::cache::provenance::Provenance;
+use crate::cache::refresh_schedule::RefreshSchedule;
 use crate::cache::renderings::Renderings;
 use crate::model::outcome::{Class, Detail, How};
 use crate::model::rendering::RenderingId;
@@ -29,20 +29,20 @@ pub struct MemoryCopy {
     content: Content,
     read_started: HeldTime,
     spans: HeldSpans,
-    stored: Stored,
+    stored: StoreToken,
     /// The tags of the entry.
     tags: Tags,
     /// The transactions between which it was read; `None` if they are unknown.
     range: Option<Arc<ReadRange>>,
     /// What of its database it depends on.
     dependence: Dependence,
-    proved: Proved,
+    proved: ProofAge,
     /// Its principal. The principal's share of memory counts by it.
     owner: ScopeTag,
     renderings: Renderings,
-    marks: Marks,
+    flags: CopyFlags,
     /// State of its refreshes, and of its handover.
-    pace: CopyPace,
+    schedule: RefreshSchedule,
     /// How often requests ask for it.
     heat: Heat,
 }
@@ -107,15 +107,15 @@ impl MemoryCopy {
             content,
             read_started: HeldTime::of(times.read_started),
             spans: HeldSpans::of(times),
-            stored: Stored::with(token),
+            stored: StoreToken::with(token),
             tags,
             range: None,
             dependence: Dependence::default(),
-            proved: Proved::default(),
+            proved: ProofAge::default(),
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
-            marks: Marks::default(),
-            pace: CopyPace::default(),
+            flags: CopyFlags::default(),
+            schedule: RefreshSchedule::default(),
             heat: Heat::new(times.read_started, None),
         }
     }
@@ -125,8 +125,8 @@ impl MemoryCopy {
     pub fn with_times(&self, times: CopyTimes) -> Self {
         let range = self.range.clone();
         let copy = Self { range, ..Self::of(self.content.again(), times, None, self.tags.clone()) };
-        if let Some(cost) = self.pace.first_cost() {
-            copy.pace.set_first_cost(&cost);
+        if let Some(cost) = self.schedule.first_cost() {
+            copy.schedule.set_first_cost(&cost);
         }
         if self.proved.is() {
             copy.proved.note(self.proved_at().since(times.read_started));
@@ -155,7 +155,7 @@ impl MemoryCopy {
     /// The same copy, which the store did not take for this reason.
     #[must_use]
     pub fn unstored(self, why: Detail) -> Self {
-        let stored = if self.stored.is() { self.stored } else { Stored::Not(why) };
+        let stored = if self.stored.is() { self.stored } else { StoreToken::Not(why) };
         Self { stored, ..self }
     }
 
@@ -168,7 +168,7 @@ impl MemoryCopy {
     /// The same copy, of a key whose runs cost this.
     #[must_use]
     pub(crate) fn with_first_cost(self, cost: &CostHistory) -> Self {
-        self.pace.set_first_cost(cost);
+        self.schedule.set_first_cost(cost);
         self
     }
 
@@ -191,8 +191,8 @@ impl MemoryCopy {
     }
 
     /// State of its refreshes.
-    pub(crate) fn pace(&self) -> &CopyPace {
-        &self.pace
+    pub(crate) fn schedule(&self) -> &RefreshSchedule {
+        &self.schedule
     }
 
     /// When the origin read began.
@@ -255,8 +255,8 @@ impl MemoryCopy {
     #[must_use]
     pub fn why_unstored(&self) -> Option<Detail> {
         match self.stored {
-            Stored::With(_) => None,
-            Stored::Not(why) => Some(why),
+            StoreToken::With(_) => None,
+            StoreToken::Not(why) => Some(why),
         }
     }
 
@@ -281,7 +281,7 @@ impl MemoryCopy {
     /// The same copy, with the token that it was stored with.
     #[must_use]
     pub(crate) fn with_token(self, token: Option<Token>) -> Self {
-        Self { stored: Stored::with(token), ..self }
+        Self { stored: StoreToken::with(token), ..self }
     }
 
     /// Its soft TTL, jitter included.
@@ -341,28 +341,28 @@ impl MemoryCopy {
 
     /// The last run for it failed, and not with the client's answer: its answers say so from now on.
     pub fn origin_failed(&self) {
-        self.marks.is_first(Mark::OriginFailed);
+        self.flags.is_first(CopyFlag::OriginFailed);
     }
 
     /// Whether the last run for it failed, and not with the client's answer.
     #[must_use]
     pub fn has_origin_failed(&self) -> bool {
-        self.marks.has(Mark::OriginFailed)
+        self.flags.has(CopyFlag::OriginFailed)
     }
 
     /// Whether this is the first time that a hit finds it stale.
     pub(crate) fn is_first_late(&self) -> bool {
-        self.marks.is_first(Mark::Late)
+        self.flags.is_first(CopyFlag::Late)
     }
 
     /// Marks that another node owns its key since `now`. Returns whether this is new.
     pub(crate) fn leave(&self, now: MonoTime) -> bool {
-        self.pace.leave(now.since(self.read_started()))
+        self.schedule.leave(now.since(self.read_started()))
     }
 
     /// Since when another node has owned its key, if one has. Then it is no answer of this node any more.
     pub(crate) fn left_at(&self) -> Option<MonoTime> {
-        self.pace.left().map(|after| self.read_started() + after)
+        self.schedule.left().map(|after| self.read_started() + after)
     }
 
     /// Time since the origin read began, or since it was last proved.
@@ -390,12 +390,12 @@ impl MemoryCopy {
     /// Whether a refresh may be tried now.
     #[must_use]
     pub fn is_refresh_due(&self, now: MonoTime) -> bool {
-        self.pace.is_due(now.since(self.read_started()))
+        self.schedule.is_due(now.since(self.read_started()))
     }
 
     /// Begins no refresh before `until`: the last one failed, or is under way.
     pub fn put_off_refresh(&self, until: MonoTime) {
-        self.pace.put_off(until.since(self.read_started()), self.fresh_until().since(until));
+        self.schedule.put_off(until.since(self.read_started()), self.fresh_until().since(until));
     }
 
     /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead. What it shares with other copies

@@ -1,5 +1,5 @@
 //! Whose data this node serves: under each name only that of the database to which the name leads at this node's own Neo4j
-//! (`core::written::Known`). `writes::databases` finds that out.
+//! (`core::written::KnownDatabase`). `writes::databases` finds that out.
 //!
 //! What comes from elsewhere is compared when it is taken, never when it is served: all copies in memory are of the databases that
 //! are known. So a hit costs nothing more.
@@ -10,7 +10,7 @@ use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::lease::StoredEntry;
 use hopcache_core::proof::Report;
 use hopcache_core::tags::Tag;
-use hopcache_core::written::{Known, Learned};
+use hopcache_core::write_position::{KnownDatabase, NameChange};
 
 use crate::cache::Cache;
 use crate::cache::copy::MemoryCopy;
@@ -26,18 +26,18 @@ impl Cache {
     /// Notes what this node's Neo4j, or the store, says about a name. If it led to another database, this node forgets all copies,
     /// and the flights and forwards that may bring one. If it was not known, another node may have given answers of another database,
     /// since it has the same address.
-    pub(crate) fn learn(&self, name: DatabaseTag, found: Known) -> Learned {
+    pub(crate) fn learn(&self, name: DatabaseTag, found: KnownDatabase) -> NameChange {
         let learned = self.written.learn(name, found);
         match learned {
-            Learned::Nothing => {}
-            Learned::Name => {
+            NameChange::Nothing => {}
+            NameChange::Name => {
                 let is_anothers = |copy: &MemoryCopy| {
                     copy.tags().contains(Tag::Database(name))
                         && copy.range().is_some_and(|range| range.to().database != found.database)
                 };
                 self.remove_where(&|_, copy| is_anothers(copy));
             }
-            Learned::AnotherDatabase => {
+            NameChange::AnotherDatabase => {
                 tracing::warn!("a database's name leads to another database: this node forgets all copies");
                 self.forget(&Scope::All);
             }
@@ -48,13 +48,13 @@ impl Cache {
     /// Notes what another node with the same address says about a name: it counts as the store's word, where nothing else is known.
     pub(crate) fn hear_of(&self, name: DatabaseTag, database: DatabaseUuid) {
         if self.written.known(name).is_none() {
-            self.learn(name, Known { database, is_confirmed: false, newest: None });
+            self.learn(name, KnownDatabase { database, is_confirmed: false, newest: None });
         }
     }
 
     /// A name may lead to another database by now: its copies are forgotten, and Neo4j is asked before others are taken.
-    pub(crate) fn doubt(&self, name: DatabaseTag) {
-        self.written.doubt(name);
+    pub(crate) fn recheck(&self, name: DatabaseTag) {
+        self.written.recheck(name);
         self.forget(&Scope::Tag(Tag::Database(name)));
     }
 

@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::seams::{AtomicU32, Mutex, Notify, Ordering};
+use super::sync_shim::{AtomicU32, Mutex, Notify, Ordering};
 
 /// Plain data: bounds of a table (promise I9).
 #[derive(Debug, Clone, Copy)]

@@ -4,31 +4,31 @@
 //! The cache decides how a copy may be served. It never asks the store, another node or the origin for a value; it only
 //! watches the store for the rooms above.
 
-mod common;
 mod conversions;
 pub mod copy;
-mod copy_pace;
 mod databases;
 mod degrees;
 pub mod flight;
 #[cfg(test)]
 mod flight_tests;
-mod key_pace;
+mod interned;
+mod key_stats;
 mod key_table;
-mod look_waiters;
 pub mod memory;
 mod near;
+mod packed_duration;
+mod poll_waiters;
 mod proofs;
 mod provenance;
+mod refresh_schedule;
 mod renderings;
-mod seams;
 mod stale_fallback;
-mod steps;
 mod store;
 mod suspend_guard;
+mod sync_shim;
 mod uncacheable;
 mod write_lease;
-mod written;
+mod write_positions;
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{QueryKey, ServerTag};
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 
-use crate::cache::common::Common;
 use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::flight::{FlightBounds, FlightTable};
+use crate::cache::interned::Interned;
 use crate::cache::memory::Memory;
 use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
@@ -56,7 +56,7 @@ use crate::model::text_facts::Reads;
 
 pub(crate) use copy::render_passing;
 pub(crate) use degrees::{DegreeAnswer, Start};
-pub(crate) use key_pace::{KeyPace, LastAnswer};
+pub(crate) use key_stats::{KeyStats, LastAnswer};
 pub(crate) use near::{Permission, add_near_hits};
 pub(crate) use proofs::Proofs;
 pub(crate) use provenance::Provenance;
@@ -65,7 +65,7 @@ pub use store::WatchedStore;
 pub(crate) use suspend_guard::SuspendGuard;
 pub(crate) use uncacheable::Uncacheable;
 pub(crate) use write_lease::WriteLease;
-pub(crate) use written::WrittenMarks;
+pub(crate) use write_positions::WritePositions;
 
 /// One node's memory.
 pub struct Cache {
@@ -75,13 +75,13 @@ pub struct Cache {
     checksum_key: ChecksumKey,
     /// The address of this node's Neo4j.
     server: ServerTag,
-    common: Common,
+    common: Interned,
     /// The tables whose flights an invalidation detaches.
     tables: Mutex<Vec<Arc<dyn DetachFlights>>>,
     fallbacks: StaleFallbacks,
-    pace: KeyPace,
+    key_stats: KeyStats,
     guard: SuspendGuard,
-    written: WrittenMarks,
+    written: WritePositions,
     proofs: Proofs,
     lease: WriteLease,
     uncacheable: Uncacheable,
@@ -101,7 +101,7 @@ impl FlightKey for QueryKey {
     }
 }
 
-impl FlightKey for (QueryKey, RenderingId, Option<Millis>, Bookmark, Option<Written>) {
+impl FlightKey for (QueryKey, RenderingId, Option<Millis>, Bookmark, Option<WritePosition>) {
     fn query_key(&self) -> &QueryKey {
         &self.0
     }
@@ -140,12 +140,12 @@ impl Cache {
             renderer,
             checksum_key,
             server,
-            common: Common::new(),
+            common: Interned::new(),
             tables: Mutex::default(),
             fallbacks: StaleFallbacks::default(),
-            pace: KeyPace::new(in_force),
+            key_stats: KeyStats::new(in_force),
             guard: SuspendGuard::default(),
-            written: WrittenMarks::at(server),
+            written: WritePositions::at(server),
             proofs: Proofs::new(policy.freshness_lease_ms.and(policy.proofs)),
             lease: WriteLease::new(policy.freshness_lease_ms),
             uncacheable: Uncacheable::new(),
@@ -283,8 +283,8 @@ impl Cache {
     }
 
     /// The pace of keys.
-    pub(crate) fn pace(&self) -> &KeyPace {
-        &self.pace
+    pub(crate) fn key_stats(&self) -> &KeyStats {
+        &self.key_stats
     }
 
     /// The suspend guard.
@@ -293,7 +293,7 @@ impl Cache {
     }
 
     /// How far databases have been written.
-    pub(crate) fn written(&self) -> &WrittenMarks {
+    pub(crate) fn write_positions(&self) -> &WritePositions {
         &self.written
     }
 
@@ -334,9 +334,9 @@ impl Cache {
     }
 
     /// Waits for a look at the store if one is due, until `deadline` at most.
-    pub(crate) async fn look_after_pause(&self, deadline: MonoTime) {
-        self.guard.look_after_pause(&self.context, deadline).await;
-        self.lease.look(&self.context, deadline).await;
+    pub(crate) async fn poll_after_pause(&self, deadline: MonoTime) {
+        self.guard.poll_after_pause(&self.context, deadline).await;
+        self.lease.wait_for_poll(&self.context, deadline).await;
     }
 
     /// Keys whose results are not stored.
@@ -359,7 +359,7 @@ impl Cache {
     /// How long a request waits before it gets a fallback: as long as runs of its pattern usually take (leases use the
     /// same measure), within a bound.
     pub(crate) fn fallback_wait_ms(&self, query: &Query) -> Millis {
-        self.pace.lease_ms(query).min(Millis(limits::STALE_FALLBACK_WAIT_MS_MAX))
+        self.key_stats.lease_ms(query).min(Millis(limits::STALE_FALLBACK_WAIT_MS_MAX))
     }
 
     /// The fallback from memory for the waiters of a new flight. `held` is the copy that was found there.

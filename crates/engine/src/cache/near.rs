@@ -79,7 +79,7 @@ impl Cache {
         let facts = NearFacts {
             rate_per_s: copy.heat().rate_per_s(now),
             left_ms: copy.fresh_until().since(now),
-            plan: self.pace.plan_in_force(key, copy, now),
+            plan: self.key_stats.plan_in_force(key, copy, now),
             body_bytes,
         };
         near_ms(&facts, self.near_rate_per_s_min)

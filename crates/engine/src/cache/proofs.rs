@@ -12,9 +12,9 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::Holder;
-use hopcache_core::proof::{CountedWrite, LookNumber, ProofTable, Report, Standing};
+use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, Standing};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Written, WrittenEpoch};
+use hopcache_core::write_position::{WriteEpoch, WritePosition};
 use parking_lot::RwLock;
 
 use crate::cache::Cache;
@@ -54,7 +54,7 @@ impl Proofs {
     }
 
     /// A look with this number, which began at `began`, has brought these reports.
-    pub(crate) fn take(&self, number: LookNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
+    pub(crate) fn take(&self, number: PollNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
         let mut table = self.table.write();
         table.take(number, (began, now), reports);
         // Under the lock: whoever finds the new reports finds no standing of before them.
@@ -72,10 +72,10 @@ impl Proofs {
     }
 
     /// The last foreign transaction of a database that a report names, by one of its names.
-    pub(crate) fn foreign(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<Written> {
+    pub(crate) fn foreign(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WritePosition> {
         let table = self.table.read();
         let Report { epoch, foreign, .. } = table.report(name, database)?;
-        Some(Written::at(*epoch, Position { database, id: *foreign }))
+        Some(WritePosition::at(*epoch, Position { database, id: *foreign }))
     }
 
     /// Whether nobody has reported of a database for a long time.
@@ -91,8 +91,8 @@ impl Proofs {
     }
 
     /// The number of this node's last look.
-    pub(crate) fn last_look(&self) -> Option<LookNumber> {
-        self.table.read().last_look()
+    pub(crate) fn last_poll(&self) -> Option<PollNumber> {
+        self.table.read().last_poll()
     }
 
     /// What reports tell of an entry of this range.
@@ -116,7 +116,7 @@ impl Proofs {
 
     /// Whether a proved entry of this range has seen all that `asked` names, if ids are numbered by `epoch` now: what came since
     /// its run has not touched it.
-    fn covers(&self, range: &ReadRange, epoch: WrittenEpoch, asked: &Bookmark) -> bool {
+    fn covers(&self, range: &ReadRange, epoch: WriteEpoch, asked: &Bookmark) -> bool {
         let database = range.to().database;
         let reached = self.table.read().reached(database);
         let reached = reached.filter(|(of, _)| *of == epoch).map(|(_, id)| id);
@@ -163,7 +163,8 @@ impl Cache {
 
     /// Whether an entry of this range has seen all that `asked` names, if it is proved.
     pub(crate) fn covers_if_proved(&self, range: &ReadRange, asked: &Bookmark) -> bool {
-        let epoch = self.written.of_database(range.to().database).map(|mark| mark.epoch());
+        let epoch =
+            self.written.of_database(range.to().database).map(|write_position| write_position.epoch());
         self.proofs.covers(range, epoch.unwrap_or_default(), asked)
     }
 

@@ -12,12 +12,12 @@ use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::time::Millis;
-use hopcache_core::written::WrittenRecord;
+use hopcache_core::write_position::WriteRecord;
 use parking_lot::Mutex;
 
 use crate::model::context::Context;
 use crate::model::event::Event;
-use crate::model::ports::{Heard, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
+use crate::model::ports::{LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt};
 
 /// A store, and its trouble according to its last answers.
 pub struct WatchedStore {
@@ -129,8 +129,8 @@ impl Store for WatchedStore {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WrittenRecord],
-    ) -> Result<StoreTold, StoreError> {
+        records: &[WriteRecord],
+    ) -> Result<StoreReceipt, StoreError> {
         self.saw(self.store.tell_written(cluster, records).await)
     }
 
@@ -139,7 +139,7 @@ impl Store for WatchedStore {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Heard, StoreError> {
+    ) -> Result<StorePoll, StoreError> {
         self.saw(self.store.hear_written(cluster, me, lease_ms).await)
     }
 

@@ -18,10 +18,10 @@
 //! 1. The process is stopped. A purge comes, and cannot reach this node. The store closes this node's connection.
 //! 2. The process goes on at t1: doubt since t1. The reader looks on the dead connection, and the look fails.
 //! 3. A request finds the purged copy in memory. It waits, because this node has not read of the purge yet.
-//! 4. The reader looks again after [`hopcache_core::limits::PAUSE_LOOK_RETRY_MS`], on a new connection. It forgets the
+//! 4. The reader looks again after [`hopcache_core::limits::PAUSE_POLL_RETRY_MS`], on a new connection. It forgets the
 //!    purged copy, and the doubt ends. The request finds no copy.
 //!
-//! A request waits until its own deadline at most, and no longer than [`PAUSE_LOOK_MS_MAX`] after the pause was
+//! A request waits until its own deadline at most, and no longer than [`PAUSE_POLL_MS_MAX`] after the pause was
 //! noticed. Then the request is a miss: it asks the store, and without a store it runs. Such a result is kept for
 //! [`hopcache_core::limits::DEGRADED_TTL_MS`], and it is served, because it was read after the pause. So a store that
 //! stays away delays the requests of half a second, once.
@@ -32,11 +32,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, PAUSE_MS};
+use hopcache_core::limits::{PAUSE_MS, PAUSE_POLL_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::MemoryCopy;
-use crate::cache::look_waiters::LookWaiters;
+use crate::cache::poll_waiters::PollWaiters;
 use crate::model::context::Context;
 
 /// When the reader of the log was last at work, and since when this node is in doubt.
@@ -45,27 +45,27 @@ pub(crate) struct SuspendGuard {
     /// Zero until the first look: nothing reads the log, or nothing has read it yet.
     mark: AtomicU64,
     /// When this node noticed the pause after which no look has succeeded yet. Zero: no doubt.
-    doubt: AtomicU64,
-    waiters: LookWaiters,
+    recheck: AtomicU64,
+    waiters: PollWaiters,
 }
 
 impl SuspendGuard {
     /// The reader of the log is at work. It says so before and after each look, also after one that failed.
     pub(crate) fn mark(&self, now: MonoTime) {
-        self.doubt_since(now);
+        self.recheck_since(now);
         self.mark.fetch_max(now.0, Ordering::Release);
     }
 
     /// A look that began at `began` has succeeded, and its purges are carried out.
-    pub(crate) fn looked(&self, began: MonoTime, now: MonoTime) {
-        if let Some(since) = self.doubt_since(now)
+    pub(crate) fn polled(&self, began: MonoTime, now: MonoTime) {
+        if let Some(since) = self.recheck_since(now)
             && began >= since
         {
             // Release: a thread that sees no doubt sees memory without the purged copies. If another thread has noticed
             // another pause in between, that doubt stays.
-            let _ = self.doubt.compare_exchange(since.0, 0, Ordering::Release, Ordering::Relaxed);
+            let _ = self.recheck.compare_exchange(since.0, 0, Ordering::Release, Ordering::Relaxed);
         }
-        self.waiters.looked();
+        self.waiters.polled();
     }
 
     /// Completes when a request waits for a look.
@@ -75,38 +75,38 @@ impl SuspendGuard {
 
     /// Whether requests may be waiting for a look.
     pub(crate) fn is_waited_for(&self, now: MonoTime) -> bool {
-        self.doubt_since(now).is_some_and(|since| now < since + Millis(PAUSE_LOOK_MS_MAX))
+        self.recheck_since(now).is_some_and(|since| now < since + Millis(PAUSE_POLL_MS_MAX))
     }
 
     /// Whether every copy may be served from memory without another look at the log.
     pub(crate) fn is_awake(&self, now: MonoTime) -> bool {
-        self.doubt_since(now).is_none()
+        self.recheck_since(now).is_none()
     }
 
     /// Whether this copy may be served from memory without another look at the log.
     pub(crate) fn vouches_for(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
-        self.doubt_since(now).is_none_or(|since| copy.read_started() >= since)
+        self.recheck_since(now).is_none_or(|since| copy.read_started() >= since)
     }
 
     /// Since when this node is in doubt. The first caller after a pause notices it.
-    fn doubt_since(&self, now: MonoTime) -> Option<MonoTime> {
+    fn recheck_since(&self, now: MonoTime) -> Option<MonoTime> {
         let mark = self.mark.load(Ordering::Acquire);
         if mark != 0 && now.since(MonoTime(mark)) > Millis(PAUSE_MS) {
             // The doubt comes first: a thread that sees the new mark sees the doubt.
-            self.doubt.fetch_max(now.0, Ordering::Release);
+            self.recheck.fetch_max(now.0, Ordering::Release);
             self.mark.fetch_max(now.0, Ordering::Release);
         }
-        let since = self.doubt.load(Ordering::Acquire);
+        let since = self.recheck.load(Ordering::Acquire);
         (since != 0).then_some(MonoTime(since))
     }
 }
 
 impl SuspendGuard {
     /// Waits for a look where one is due, until `deadline` at most. Afterwards the caller asks what it may serve.
-    pub(crate) async fn look_after_pause(&self, context: &Context, deadline: MonoTime) {
+    pub(crate) async fn poll_after_pause(&self, context: &Context, deadline: MonoTime) {
         let now = context.now();
-        let Some(since) = self.doubt_since(now) else { return };
-        let left = deadline.min(since + Millis(PAUSE_LOOK_MS_MAX)).since(now);
+        let Some(since) = self.recheck_since(now) else { return };
+        let left = deadline.min(since + Millis(PAUSE_POLL_MS_MAX)).since(now);
         self.waiters.wait(context, left, |now| self.is_awake(now)).await;
     }
 }

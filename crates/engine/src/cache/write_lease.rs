@@ -11,15 +11,15 @@
 //! 2. The process goes on, and a request finds the lease run out: doubt. It waits. The first look fails.
 //! 3. The next look succeeds and brings the mark. The request finds no copy from before the write.
 //!
-//! A request waits for [`WRITTEN_LOOK_MS_MAX`] after the doubt began, and no longer. Then copies are served by age until
+//! A request waits for [`WRITTEN_POLL_MS_MAX`] after the doubt began, and no longer. Then copies are served by age until
 //! a look succeeds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache_core::limits::WRITTEN_LOOK_MS_MAX;
+use hopcache_core::limits::WRITTEN_POLL_MS_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::cache::look_waiters::LookWaiters;
+use crate::cache::poll_waiters::PollWaiters;
 use crate::model::context::Context;
 
 /// This node's lease.
@@ -27,18 +27,18 @@ pub(crate) struct WriteLease {
     /// `None` if writes are not followed.
     lease_ms: Option<Millis>,
     /// When the last look began that counts. Zero before the first one.
-    looked: AtomicU64,
+    polled: AtomicU64,
     /// When the last look began that succeeded. Zero before the first one.
     heard: AtomicU64,
     /// When this node noticed that the lease had run out. Zero: it has not.
-    doubt: AtomicU64,
-    waiters: LookWaiters,
+    recheck: AtomicU64,
+    waiters: PollWaiters,
 }
 
 impl WriteLease {
     pub(crate) fn new(lease_ms: Option<Millis>) -> Self {
-        let [looked, heard, doubt] = [0; 3].map(AtomicU64::new);
-        Self { lease_ms, looked, heard, doubt, waiters: LookWaiters::default() }
+        let [polled, heard, recheck] = [0; 3].map(AtomicU64::new);
+        Self { lease_ms, polled, heard, recheck, waiters: PollWaiters::default() }
     }
 
     /// The length of the lease; `None` if writes are not followed.
@@ -48,7 +48,7 @@ impl WriteLease {
 
     /// Whether copies may be served without another look: the lease lasts, or the store is away.
     pub(crate) fn may_serve(&self, now: MonoTime) -> bool {
-        self.doubt_since(now).is_none_or(|since| now >= since + Millis(WRITTEN_LOOK_MS_MAX))
+        self.recheck_since(now).is_none_or(|since| now >= since + Millis(WRITTEN_POLL_MS_MAX))
     }
 
     /// Whether this node is in touch: the lease lasts. While the store is away it does not, although copies are served.
@@ -58,18 +58,18 @@ impl WriteLease {
     }
 
     /// A look that began at `began` has succeeded, and its marks are taken.
-    pub(crate) fn looked(&self, began: MonoTime) {
+    pub(crate) fn polled(&self, began: MonoTime) {
         self.heard.fetch_max(began.0, Ordering::Release);
-        self.looked.fetch_max(began.0, Ordering::Release);
-        self.doubt.store(0, Ordering::Release);
-        self.waiters.looked();
+        self.polled.fetch_max(began.0, Ordering::Release);
+        self.recheck.store(0, Ordering::Release);
+        self.waiters.polled();
     }
 
     /// A look that began at `began` has failed.
     pub(crate) fn missed(&self, began: MonoTime) {
         // Without a doubt the store went away between two looks in time.
-        if self.doubt_since(began).is_none() {
-            self.looked.fetch_max(began.0, Ordering::Release);
+        if self.recheck_since(began).is_none() {
+            self.polled.fetch_max(began.0, Ordering::Release);
         }
     }
 
@@ -84,26 +84,26 @@ impl WriteLease {
     }
 
     /// Waits for a look if the lease has run out, until `deadline` at most.
-    pub(crate) async fn look(&self, context: &Context, deadline: MonoTime) {
+    pub(crate) async fn wait_for_poll(&self, context: &Context, deadline: MonoTime) {
         let now = context.now();
-        let Some(since) = self.doubt_since(now) else { return };
-        let left = deadline.min(since + Millis(WRITTEN_LOOK_MS_MAX)).since(now);
+        let Some(since) = self.recheck_since(now) else { return };
+        let left = deadline.min(since + Millis(WRITTEN_POLL_MS_MAX)).since(now);
         self.waiters.wait(context, left, |now| self.may_serve(now)).await;
     }
 
     /// Since when the lease is known to have run out.
-    fn doubt_since(&self, now: MonoTime) -> Option<MonoTime> {
+    fn recheck_since(&self, now: MonoTime) -> Option<MonoTime> {
         let lease_ms = self.lease_ms?;
-        let looked = self.looked.load(Ordering::Acquire);
-        if looked != 0 && now.since(MonoTime(looked)) <= lease_ms {
+        let polled = self.polled.load(Ordering::Acquire);
+        if polled != 0 && now.since(MonoTime(polled)) <= lease_ms {
             return None;
         }
         let noticed = now.0.max(1);
         // A doubt from before the lease's end is of an earlier pause, and was noticed beside the look that ended it.
         let is_of_this =
-            |since: u64| since != 0 && (looked == 0 || MonoTime(since) > MonoTime(looked) + lease_ms);
+            |since: u64| since != 0 && (polled == 0 || MonoTime(since) > MonoTime(polled) + lease_ms);
         let update = |since| (!is_of_this(since)).then_some(noticed);
-        let before = self.doubt.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+        let before = self.recheck.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
         Some(MonoTime(before.err().unwrap_or(noticed)))
     }
 }
@@ -128,14 +128,14 @@ mod tests {
         assert!(!lease.may_serve(at(0)) && lease.is_waited_for(at(0)));
         lease.missed(at(1));
         assert!(!lease.may_serve(at(2)), "a first look that failed says nothing");
-        lease.looked(at(3));
+        lease.polled(at(3));
         assert!(lease.may_serve(at(503)) && !lease.may_serve(at(504)));
     }
 
     #[test]
     fn a_store_that_goes_away_between_two_looks_costs_no_wait() {
         let lease = lease();
-        lease.looked(at(0));
+        lease.polled(at(0));
         for look in 1..40 {
             lease.missed(at(look * 250));
             assert!(lease.may_serve(at(look * 250 + 249)));
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn after_a_pause_only_a_look_that_succeeds_counts() {
         let lease = lease();
-        lease.looked(at(0));
+        lease.polled(at(0));
         lease.missed(at(5_000));
         assert!(!lease.may_serve(at(5_010)));
-        lease.looked(at(5_050));
+        lease.polled(at(5_050));
         assert!(lease.may_serve(at(5_060)));
     }
 
@@ -157,22 +157,22 @@ mod tests {
     #[test]
     fn an_answer_that_was_read_late_gives_no_lease() {
         let lease = lease();
-        lease.looked(at(0));
-        lease.looked(at(100));
+        lease.polled(at(0));
+        lease.polled(at(100));
         assert!(!lease.may_serve(at(9_000)));
-        lease.looked(at(200));
+        lease.polled(at(200));
         assert!(!lease.may_serve(at(9_001)));
     }
 
     #[test]
     fn a_store_that_stays_away_is_waited_for_once() {
         let lease = lease();
-        lease.looked(at(0));
+        lease.polled(at(0));
         assert!(!lease.may_serve(at(600)));
         assert!(!lease.may_serve(at(1_099)) && lease.may_serve(at(1_100)));
         lease.missed(at(1_200));
         assert!(lease.may_serve(at(9_000)), "by age, until a look succeeds");
-        lease.looked(at(9_100));
+        lease.polled(at(9_100));
         assert!(lease.may_serve(at(9_200)) && !lease.may_serve(at(9_700)));
     }
 

@@ -13,7 +13,7 @@ use hopcache_core::time::Millis;
 
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::classify::is_read;
-use crate::fetch::run::{Reading, RunLease, RunUnder};
+use crate::fetch::run::{RunLease, RunTimes, RunUnder};
 use crate::fetch::{Fetch, FetchResult};
 use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
@@ -24,7 +24,7 @@ use crate::model::span::{jittered_ttl, scaled};
 use crate::model::worker::apart_if_large;
 
 /// What a run under a lease offers to the store.
-enum Offered {
+enum StoreOffer {
     /// An entry.
     Entry(Bytes),
     /// Nothing: it would not fit into an entry.
@@ -40,7 +40,7 @@ impl Fetch {
         job: &FetchJob,
         under: RunUnder<'_>,
         result: ResultSet,
-        reading: Reading,
+        reading: RunTimes,
     ) -> FetchResult {
         let times = self.times(job, reading);
         let bookmark = result.bookmark.clone();
@@ -101,20 +101,22 @@ impl Fetch {
         (under, is_admitted): (&RunUnder<'_>, bool),
         result: ResultSet,
         times: CopyTimes,
-    ) -> (SharedCopy, Offered) {
+    ) -> (SharedCopy, StoreOffer) {
         let query = Arc::clone(&job.query);
         let token = under.lease.map(RunLease::token);
         let held = under.held.map(|copy| &**copy);
-        let heat = self.cache.pace().heat_after(held, &query.key, self.context.now());
-        let cost = self.cache.pace().first_cost(&query, times.cost_ms);
+        let heat = self.cache.key_stats().heat_after(held, &query.key, self.context.now());
+        let cost = self.cache.key_stats().first_cost(&query, times.cost_ms);
         let (cache, provenance) = (Arc::clone(&self.cache), under.provenance.clone());
         apart_if_large(result.weight_bytes(), RENDER_INLINE_BYTES_MAX, move || {
             let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
             let copy = cache.of_query(copy.of_principal(query.identity.scope).with_heat(heat), &query);
             let copy = copy.with_provenance(provenance).with_first_cost(&cost);
             let offered = match token.filter(|_| is_admitted) {
-                None => Offered::Nothing,
-                Some(token) => cache.seal(&query.key, &copy, token).map_or(Offered::TooLarge, Offered::Entry),
+                None => StoreOffer::Nothing,
+                Some(token) => {
+                    cache.seal(&query.key, &copy, token).map_or(StoreOffer::TooLarge, StoreOffer::Entry)
+                }
             };
             (SharedCopy::new(copy), offered)
         })
@@ -150,7 +152,7 @@ impl Fetch {
         &self,
         query: &Query,
         token: Token,
-        (copy, offered): (&MemoryCopy, Offered),
+        (copy, offered): (&MemoryCopy, StoreOffer),
     ) -> (Kept, Option<Detail>) {
         debug_assert_eq!(
             copy.token(),
@@ -162,9 +164,9 @@ impl Fetch {
         let is_in_order = times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms;
         debug_assert!(is_in_order, "I4: {times:?}");
         let bytes = match offered {
-            Offered::Entry(bytes) => bytes,
-            Offered::Nothing => return self.keep_in_memory_only(query, token).await,
-            Offered::TooLarge => {
+            StoreOffer::Entry(bytes) => bytes,
+            StoreOffer::Nothing => return self.keep_in_memory_only(query, token).await,
+            StoreOffer::TooLarge => {
                 let _ = self.store.release(&query.key, token).await;
                 return (Kept::Skipped, Some(Detail::TooLarge));
             }
@@ -220,10 +222,10 @@ impl Fetch {
         }
     }
 
-    fn times(&self, job: &FetchJob, reading: Reading) -> CopyTimes {
+    fn times(&self, job: &FetchJob, reading: RunTimes) -> CopyTimes {
         // A hint may shorten a life, never lengthen it. The operator decides how old an answer may be (I4), and one
         // caller's wish would apply to everybody who shares the entry.
-        let ttl_ms = self.cache.pace().ttl_ms(&job.query);
+        let ttl_ms = self.cache.key_stats().ttl_ms(&job.query);
         let ttl_ms = job.hints.ttl_ms.map_or(ttl_ms, |wanted_ms| wanted_ms.min(ttl_ms));
         let soft_ms = jittered_ttl(ttl_ms, self.policy.now().ttl_jitter, self.context.unit());
         // Cut here, not only where the entry is written. The store gets the rest of the total life; if it cut a longer

@@ -35,7 +35,7 @@ fn age_of(stored: &StoredEntry) -> Millis {
 
 /// How the competition for a key ended.
 #[derive(Debug)]
-pub(super) enum Acquired {
+pub(super) enum Acquisition {
     /// A fresh value.
     Value(SharedCopy),
     /// This node may run. A stale value may be served meanwhile.
@@ -48,7 +48,7 @@ pub(super) enum Acquired {
     NoStore,
 }
 
-impl Acquired {
+impl Acquisition {
     fn word(&self) -> LeaseWord {
         match self {
             Self::Value(_) => LeaseWord::Value,
@@ -133,9 +133,9 @@ impl Fetch {
         job: &FetchJob,
         (lease, without_lease): (LeaseTerms, WithoutLease),
         held: Option<&SharedCopy>,
-    ) -> Acquired {
+    ) -> Acquisition {
         let give_up_at = match lease {
-            LeaseTerms::Held(lease) => return Acquired::Lease { lease, stale: None },
+            LeaseTerms::Held(lease) => return Acquisition::Lease { lease, stale: None },
             LeaseTerms::Once => None,
             LeaseTerms::WaitUntil(give_up_at) => Some(give_up_at),
         };
@@ -159,7 +159,7 @@ impl Fetch {
         job: &FetchJob,
         without_lease: WithoutLease,
         held: Option<&SharedCopy>,
-    ) -> Acquired {
+    ) -> Acquisition {
         let asked = self.context.now();
         let mut competition = self.competition(job, held, asked);
         let key = &job.query.key;
@@ -168,10 +168,10 @@ impl Fetch {
             grant = self.store.get_or_lease(key, &competition.ask).await;
         }
         match grant {
-            Err(_) => Acquired::NoStore,
+            Err(_) => Acquisition::NoStore,
             // An entry also has age zero when the store's clock was set back (F24). A request that wants a read of its
             // own takes none.
-            Ok(Grant::Value(_)) if without_lease == WithoutLease::Run => Acquired::Busy,
+            Ok(Grant::Value(_)) if without_lease == WithoutLease::Run => Acquisition::Busy,
             // A corrupt entry is left to a waiting request, which removes it.
             Ok(Grant::Value(stored)) => {
                 let held = held.map(|copy| &**copy);
@@ -180,15 +180,15 @@ impl Fetch {
                     _ => self.writes.take_stored(&job.query, &stored, asked, held).await,
                 };
                 match taken {
-                    Ok(copy) => Acquired::Value(copy),
-                    Err(Unfit::Corrupt) => Acquired::NoStore,
-                    Err(Unfit::OfAnother) => Acquired::Busy,
+                    Ok(copy) => Acquisition::Value(copy),
+                    Err(Unfit::Corrupt) => Acquisition::NoStore,
+                    Err(Unfit::OfAnother) => Acquisition::Busy,
                 }
             }
             Ok(Grant::Busy { token, .. }) if token.nonce == competition.ask.nonce => {
                 self.won(&competition, (GrantKind::Free, token), None)
             }
-            Ok(Grant::Busy { .. }) => Acquired::Busy,
+            Ok(Grant::Busy { .. }) => Acquisition::Busy,
             Ok(Grant::Lease { token, kind, .. }) => self.won(&competition, (kind, token), None),
         }
     }
@@ -200,7 +200,7 @@ impl Fetch {
         job: &FetchJob,
         held: Option<&SharedCopy>,
         give_up_at: MonoTime,
-    ) -> Acquired {
+    ) -> Acquisition {
         let mut competition = self.competition(job, held, self.context.now());
         let key = &job.query.key;
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
@@ -222,11 +222,11 @@ impl Fetch {
                 // A slow store is not gone: a burst that starves the machine must not cause runs without a lease. A
                 // store that stays silent is gone.
                 Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
-                Err(_) => return Acquired::NoStore,
+                Err(_) => return Acquisition::NoStore,
                 Ok(Grant::Value(stored)) => match self.read_stored(&mut competition, &stored, asked).await {
-                    Ok(copy) => return Acquired::Value(copy),
+                    Ok(copy) => return Acquisition::Value(copy),
                     Err(Unusable::Removed | Unusable::Older) => {}
-                    Err(Unusable::Stays) => return Acquired::NoStore,
+                    Err(Unusable::Stays) => return Acquisition::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
                     let stale = self.stale_copy(&competition, stale, asked).await;
@@ -239,7 +239,7 @@ impl Fetch {
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.context.note(Event::LeaseBusy);
                     if let Some(copy) = self.stale_copy(&competition, stale, asked).await {
-                        return Acquired::BusyStale(copy);
+                        return Acquisition::BusyStale(copy);
                     }
                     if self.context.now() >= probe_after {
                         if self.is_dead(&holder).await {
@@ -251,7 +251,7 @@ impl Fetch {
                 }
             }
             if self.context.now() >= give_up_at {
-                return Acquired::Busy;
+                return Acquisition::Busy;
             }
             self.context.sleep(self.context.jittered(wait_ms)).await;
             wait_ms = (wait_ms * 2).min(limits::LEASE_POLL_MS_MAX);
@@ -272,7 +272,7 @@ impl Fetch {
             nonce: self.context.nonce(),
             holder: self.context.me().clone(),
             tags: job.query.tags.clone(),
-            lease_ms: self.cache.pace().lease_ms(&job.query),
+            lease_ms: self.cache.key_stats().lease_ms(&job.query),
             age_max_ms: limit.at(now),
         };
         Competition { job, held, ask, limit, purges: self.cache.purges() }
@@ -283,11 +283,11 @@ impl Fetch {
         competition: &Competition<'_>,
         (kind, token): (GrantKind, Token),
         stale: Option<SharedCopy>,
-    ) -> Acquired {
+    ) -> Acquisition {
         debug_assert_eq!(token.nonce, competition.ask.nonce, "I3: a lease with another's token");
         self.context.note(Event::LeaseGrant(kind));
         let lease = self.leases.granted(competition.job.query.key, token, competition.ask.lease_ms);
-        Acquired::Lease { lease, stale }
+        Acquisition::Lease { lease, stale }
     }
 
     /// A copy of a stored entry that is an answer. An entry that fails its checksum is removed, so that the next round

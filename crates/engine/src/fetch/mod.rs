@@ -29,7 +29,7 @@ use crate::cache::{Cache, WatchedStore};
 use crate::fetch::admission::Admission;
 use crate::fetch::crowds::Crowds;
 use crate::fetch::failure_backoff::FailureBackoff;
-use crate::fetch::lease_acquire::Acquired;
+use crate::fetch::lease_acquire::Acquisition;
 use crate::fetch::leases::Leases;
 use crate::fetch::load_shedding::LoadShedding;
 use crate::fetch::run::RunUnder;
@@ -50,7 +50,7 @@ pub(crate) use classify::Classifier;
 pub use classify::Verdict;
 pub use crowds::{Crowd, CrowdUnderWay};
 pub(crate) use leases::HeldLease;
-pub(crate) use result::{FetchResult, Fetched, FlightResult, NotFetched};
+pub(crate) use result::{FetchEnd, FetchRefusal, FetchResult, FlightResult};
 pub(crate) use run::was_sent;
 pub(crate) use terms::{Gate, Terms};
 
@@ -115,10 +115,15 @@ impl Fetch {
 
     /// Competes, asks a former owner, runs, in this order, and stops at the first that has a value. `held` is the copy
     /// in memory that the value will replace.
-    pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
+    pub(crate) async fn fetch(
+        &self,
+        job: &FetchJob,
+        terms: Terms<'_>,
+        held: Option<&SharedCopy>,
+    ) -> FetchEnd {
         // Every fetch asks for a value that has seen the newest write that this node knows of. A client's job brings that mark; a refresh or
         // a prefetch gets it here.
-        let written = self.cache.written().needed(&job.query, job.bounds.written);
+        let written = self.cache.write_positions().needed(&job.query, job.bounds.written);
         let bounds = ValueBounds { written, ..job.bounds.clone() };
         let job = &FetchJob { bounds, times: FetchTimes::default(), ..job.clone() };
         let began = self.context.now();
@@ -136,22 +141,24 @@ impl Fetch {
         fetched
     }
 
-    async fn fetch_marked(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
+    async fn fetch_marked(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> FetchEnd {
         if let Some(result) = self.without_a_run(job, &terms, held).await {
-            return Fetched::new(result);
+            return FetchEnd::new(result);
         }
         let (lease, stale) = match self.acquire(job, (terms.lease, terms.without_lease), held).await {
-            Acquired::Value(copy) => return Fetched::new(FetchResult::Found(copy)),
-            Acquired::BusyStale(copy) => return Fetched::new(FetchResult::Stale(copy)),
-            Acquired::Busy if terms.without_lease == WithoutLease::Run => {
-                return Fetched::unleased(self.run(job, RunUnder::beside_lease(held)).await);
+            Acquisition::Value(copy) => return FetchEnd::new(FetchResult::Found(copy)),
+            Acquisition::BusyStale(copy) => return FetchEnd::new(FetchResult::Stale(copy)),
+            Acquisition::Busy if terms.without_lease == WithoutLease::Run => {
+                return FetchEnd::unleased(self.run(job, RunUnder::beside_lease(held)).await);
             }
-            Acquired::Busy => return Fetched::nothing(NotFetched::Busy),
-            Acquired::NoStore if terms.without_lease == WithoutLease::GiveUp => {
-                return Fetched::nothing(NotFetched::NoStore);
+            Acquisition::Busy => return FetchEnd::nothing(FetchRefusal::Busy),
+            Acquisition::NoStore if terms.without_lease == WithoutLease::GiveUp => {
+                return FetchEnd::nothing(FetchRefusal::NoStore);
             }
-            Acquired::NoStore => return self.fetch_without_store(job, terms.asks_former_owner, held).await,
-            Acquired::Lease { lease, stale } => (lease, stale),
+            Acquisition::NoStore => {
+                return self.fetch_without_store(job, terms.asks_former_owner, held).await;
+            }
+            Acquisition::Lease { lease, stale } => (lease, stale),
         };
         let former = match stale {
             Some(copy) => Some(FormerCopy::Stale(copy)),
@@ -160,15 +167,15 @@ impl Fetch {
         };
         match former {
             // Dropping the lease gives it back: a former owner's copy is not committed (`invalidate::handover`).
-            Some(FormerCopy::Fresh(copy)) => Fetched::new(FetchResult::Found(copy)),
-            Some(FormerCopy::Stale(copy)) => Fetched::stale(copy, lease),
+            Some(FormerCopy::Fresh(copy)) => FetchEnd::new(FetchResult::Found(copy)),
+            Some(FormerCopy::Stale(copy)) => FetchEnd::stale(copy, lease),
             None => {
                 let provenance = match terms.gate.map(Gate::open) {
-                    Some(None) => return Fetched::nothing(NotFetched::Closed),
+                    Some(None) => return FetchEnd::nothing(FetchRefusal::Closed),
                     Some(opened) => opened,
                     None => None,
                 };
-                Fetched::new(self.run_leased(job, lease, provenance, held).await)
+                FetchEnd::new(self.run_leased(job, lease, provenance, held).await)
             }
         }
     }
@@ -187,9 +194,9 @@ impl Fetch {
         job: &FetchJob,
         asks_former_owner: bool,
         held: Option<&SharedCopy>,
-    ) -> Fetched {
+    ) -> FetchEnd {
         let former = if asks_former_owner { self.former_copy(job).await } else { None };
-        Fetched::unleased(match former {
+        FetchEnd::unleased(match former {
             Some(FormerCopy::Fresh(copy)) => FetchResult::Found(copy),
             Some(FormerCopy::Stale(copy)) => FetchResult::Stale(copy),
             None => self.run(job, RunUnder::no_lease(held)).await,

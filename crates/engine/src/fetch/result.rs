@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::forms::normal::NormalForm;
 
 use crate::cache::copy::SharedCopy;
@@ -77,7 +77,7 @@ impl FlightResult {
     }
 
     /// Whether its copy is of a run that did not carry all of these bookmarks, or that a write has ended.
-    pub(crate) fn is_before(&self, asked: &Bookmark, written: Option<Written>) -> bool {
+    pub(crate) fn is_before(&self, asked: &Bookmark, written: Option<WritePosition>) -> bool {
         self.copy().is_some_and(|copy| !copy.covers(asked) || copy.is_ended_by(written))
     }
 
@@ -169,7 +169,7 @@ impl FetchResult {
 
 /// Why nothing was fetched, by the terms of the fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotFetched {
+pub(crate) enum FetchRefusal {
     /// Another node holds the lease, for longer than this fetch waits.
     Busy,
     /// The store did not answer.
@@ -180,14 +180,14 @@ pub(crate) enum NotFetched {
 
 /// The end of a fetch, with the lease if one is left.
 #[derive(Debug)]
-pub(crate) struct Fetched {
-    result: Result<FetchResult, NotFetched>,
+pub(crate) struct FetchEnd {
+    result: Result<FetchResult, FetchRefusal>,
     /// The lease that was won, for the refresh of a stale result.
     lease: Option<HeldLease>,
     is_leased: bool,
 }
 
-impl Fetched {
+impl FetchEnd {
     pub(super) fn new(result: FetchResult) -> Self {
         Self { result: Ok(result), lease: None, is_leased: true }
     }
@@ -200,8 +200,8 @@ impl Fetched {
         Self { lease: Some(lease), ..Self::new(FetchResult::Stale(copy)) }
     }
 
-    pub(super) fn nothing(why: NotFetched) -> Self {
-        Self { result: Err(why), lease: None, is_leased: why != NotFetched::NoStore }
+    pub(super) fn nothing(why: FetchRefusal) -> Self {
+        Self { result: Err(why), lease: None, is_leased: why != FetchRefusal::NoStore }
     }
 
     /// The copy that it brought, unless it is rendered already for those who wait.
@@ -224,7 +224,7 @@ impl Fetched {
     }
 
     /// The result, or why there is none. A lease that was not taken is given back.
-    pub(crate) fn result(self) -> Result<FetchResult, NotFetched> {
+    pub(crate) fn result(self) -> Result<FetchResult, FetchRefusal> {
         self.result
     }
 

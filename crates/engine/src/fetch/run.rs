@@ -169,7 +169,7 @@ impl Fetch {
                 // A holder that was stopped during its run (F2) measured its own pause. Counted as the statement's
                 // time, it would make the next leases as long as allowed.
                 if !matches!(ran, FetchResult::Ran { kept: Kept::Fenced, .. }) {
-                    self.cache.pace().observe_run(job, held.map(|copy| &**copy), reading.took_ms);
+                    self.cache.key_stats().observe_run(job, held.map(|copy| &**copy), reading.took_ms);
                 }
                 ran
             }
@@ -178,8 +178,8 @@ impl Fetch {
 
     /// Whether the answer has changed since the last run, where TTLs follow from that.
     fn compare_answer(&self, query: &Query, result: &ResultSet, read_started: MonoTime) {
-        let pace = self.cache.pace();
-        if !pace.learns_ttls() {
+        let key_stats = self.cache.key_stats();
+        if !key_stats.learns_ttls() {
             return;
         }
         let range = result.range.clone().map(Arc::new);
@@ -187,9 +187,9 @@ impl Fetch {
         let answer = LastAnswer { text, digest: result.records_digest(), read_started, range };
         let is_ended = |before: &LastAnswer| {
             let read = before.range.as_deref().map(|range| (range, before.read_started));
-            self.cache.written().ends(query, read)
+            self.cache.write_positions().ends(query, read)
         };
-        if let Some(interval) = pace.observe_answer(query, answer, is_ended) {
+        if let Some(interval) = key_stats.observe_answer(query, answer, is_ended) {
             self.context.note(Event::ReadAnew { has_changed: interval.has_changed });
         }
     }
@@ -198,7 +198,7 @@ impl Fetch {
         &self,
         job: &FetchJob,
         bounds: RunBounds,
-    ) -> (Result<ResultSet, OriginError>, Reading) {
+    ) -> (Result<ResultSet, OriginError>, RunTimes) {
         let read_started = self.context.now();
         let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
         let parent = job.traceparent.as_deref();
@@ -221,7 +221,7 @@ impl Fetch {
         let took_ms = under_way.ended(&ended);
         job.times.ran(took_ms);
         trace::end_run(span, (job.cause, &job.times), &ended);
-        (ended, Reading { read_started, took_ms })
+        (ended, RunTimes { read_started, took_ms })
     }
 
     /// Gives the lease back, so that the next leader need not wait for it to lapse. If the server refuses to give the
@@ -342,7 +342,7 @@ impl RunLease {
 
 /// When a run began and how long it took.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct RunTimes {
     pub(super) read_started: MonoTime,
     pub(super) took_ms: Millis,
 }

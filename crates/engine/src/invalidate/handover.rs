@@ -47,10 +47,10 @@ use crate::model::ask::Query;
 use crate::model::bounds::ValueBounds;
 use crate::model::event::{Event, HandoverWord};
 use crate::model::inspection::KeyPlan;
-use crate::model::ports::{LogCursor, LogMark, Scope};
+use crate::model::ports::{CursorDigest, LogCursor, Scope};
 use crate::model::worker::apart_if_large;
 use crate::peers;
-use crate::peers::message::Moved;
+use crate::peers::message::MovedValue;
 
 /// Earlier rings of a while ago, and how much of the invalidation log was read.
 pub(super) struct HandoverRings {
@@ -74,15 +74,15 @@ impl HandoverRings {
 
     /// Notes how much of the log was read. Called after its invalidations were carried out.
     pub(super) fn has_read(&self, log: LogCursor) {
-        self.log_read.store(log.mark().0, Ordering::Release);
+        self.log_read.store(log.digest().0, Ordering::Release);
     }
 
     fn former_len(&self) -> usize {
         self.rings.lock().former.len()
     }
 
-    fn log_read(&self) -> LogMark {
-        LogMark(self.log_read.load(Ordering::Acquire))
+    fn log_read(&self) -> CursorDigest {
+        CursorDigest(self.log_read.load(Ordering::Acquire))
     }
 }
 
@@ -215,7 +215,7 @@ impl Invalidate {
         let left = self.cache.look_for_new_owner(&query.key)?;
         left.left_at().filter(|left_at| is_left(*left_at) && self.is_vouched_for(&left))?;
         // Unmarked: the key is this node's again, and a marked copy would not be found.
-        let heat = self.cache.pace().heat_after(None, &query.key, now);
+        let heat = self.cache.key_stats().heat_after(None, &query.key, now);
         self.as_answer(bounds, SharedCopy::new(taken_back(&left).with_heat(heat)))
     }
 
@@ -250,14 +250,14 @@ impl Invalidate {
                 return None;
             }
         };
-        self.cache.pace().learn(&query.key, moved.plan);
+        self.cache.key_stats().learn(&query.key, moved.plan);
         let stored = StoredEntry { bytes: moved.entry, left_ms: moved.left_ms };
         if self.cache.is_anothers(query, &stored) {
             return None;
         }
         let copy = self.cache.decode(query, &stored, asked, None).await?;
         // This was the first look at the log since the question: an invalidation in it may have covered this copy.
-        (self.rings.log_read() == log || log != LogMark::default()).then_some(copy)
+        (self.rings.log_read() == log || log != CursorDigest::default()).then_some(copy)
     }
 
     /// A copy as an answer within these bounds, if it qualifies.
@@ -276,10 +276,10 @@ impl Invalidate {
     }
 
     /// Answers a key's new owner from memory.
-    pub(crate) async fn give(&self, key: &QueryKey, log: LogMark) -> Option<Moved> {
+    pub(crate) async fn give(&self, key: &QueryKey, log: CursorDigest) -> Option<MovedValue> {
         // A process that was stopped may have missed a purge.
-        self.cache.look_after_pause(self.context.now() + Millis(HANDOVER_ASK_MS)).await;
-        let has_read_as_much = log == LogMark::default() || log == self.rings.log_read();
+        self.cache.poll_after_pause(self.context.now() + Millis(HANDOVER_ASK_MS)).await;
+        let has_read_as_much = log == CursorDigest::default() || log == self.rings.log_read();
         let copy = self
             .cache
             .look_for_new_owner(key)
@@ -298,7 +298,7 @@ impl Invalidate {
 
     /// Only a copy that the store once took. Any other copy has no fence token, so it lives briefly here and on no
     /// other node.
-    async fn moved(&self, key: &QueryKey, copy: &SharedCopy) -> Option<Moved> {
+    async fn moved(&self, key: &QueryKey, copy: &SharedCopy) -> Option<MovedValue> {
         let (now, token) = (self.context.now(), copy.token()?);
         let is_over = copy.left_at().is_some_and(|left_at| is_over(left_at, now));
         if is_over || copy.life(now) == Life::Dead || copy.weight_bytes() > HANDOVER_BYTES_MAX {
@@ -307,14 +307,14 @@ impl Invalidate {
         let (cache, sealed_key, sealed) = (Arc::clone(&self.cache), *key, SharedCopy::clone(copy));
         let seal = move || cache.seal(&sealed_key, &sealed, token);
         let entry = apart_if_large(copy.weight_bytes(), RENDER_INLINE_BYTES_MAX, seal).await?;
-        let plan = self.cache.pace().key_plan(key, copy, now);
-        Some(Moved { left_ms: copy.fallback_until().since(now), plan, entry })
+        let plan = self.cache.key_stats().key_plan(key, copy, now);
+        Some(MovedValue { left_ms: copy.fallback_until().since(now), plan, entry })
     }
 
     /// Takes over a leaving node's facts of keys that this node will own. Returns the number of keys.
     pub(crate) fn learn_plans(&self, plans: &[(QueryKey, KeyPlan)]) -> u32 {
         for (key, plan) in plans {
-            self.cache.pace().learn(key, *plan);
+            self.cache.key_stats().learn(key, *plan);
         }
         let count = u32::try_from(plans.len()).unwrap_or(u32::MAX);
         self.context.note(Event::Handover(HandoverWord::Learned(count)));

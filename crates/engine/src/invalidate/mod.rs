@@ -21,7 +21,7 @@ use crate::peers::PeerCalls;
 
 pub(crate) use handover::FormerCopy;
 pub use handover::RingChange;
-pub use purge::Purged;
+pub use purge::PurgeOutcome;
 
 /// Invalidates on this node and on others.
 pub struct Invalidate {

@@ -29,7 +29,7 @@ use crate::peers;
 
 /// Plain data: the reach of a purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Purged {
+pub struct PurgeOutcome {
     /// Entries removed from the store, or why it could not be asked.
     pub store: Result<u64, StoreError>,
     /// Copies removed from memories.
@@ -50,12 +50,12 @@ struct PurgeReach {
 
 impl Invalidate {
     /// Purges everywhere.
-    pub async fn purge(&self, scope: &Scope) -> Purged {
+    pub async fn purge(&self, scope: &Scope) -> PurgeOutcome {
         self.context.note(Event::Invalidation(InvalidationWord::Purge));
         let store = self.store.invalidate(scope).await;
         let copies = self.cache.forget(scope);
         let told = self.tell_others(scope).await;
-        Purged { store, copies: copies + told.copies, nodes: 1 + told.nodes, unreached: told.unreached }
+        PurgeOutcome { store, copies: copies + told.copies, nodes: 1 + told.nodes, unreached: told.unreached }
     }
 
     /// Removes an entry from the store after a run under this lease was refused, and ends the lease. The lease shows

@@ -6,17 +6,17 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
+use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, KeyedReading, PrincipalScope, QueryKey};
 use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::forms::normal::NormalForm;
 use hopcache_cypher::forms::shared::{Columns, columns_bytes};
 use hopcache_cypher::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::{Allowed, Lexed};
+use hopcache_cypher::verdict::{Allowed, TextVerdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::fetch_times::FetchTimes;
@@ -42,7 +42,7 @@ pub struct Query {
     /// Literal- and parameter-free form, for the cost of such runs.
     pub pattern: PatternId,
     /// The lexer's verdict.
-    pub lexed: Lexed,
+    pub lexed: TextVerdict,
     /// Parameters: one canonical PackStream map.
     pub params: Bytes,
     /// User to act as, if it is another one.
@@ -159,16 +159,16 @@ impl Query {
     pub(crate) fn told(
         parts: QueryParts,
         hasher: &KeyHasher,
-        (key, reading): (QueryKey, &ToldReading<'_>),
+        (key, reading): (QueryKey, &PeerReading<'_>),
         facts: Arc<TextFacts>,
     ) -> Option<Self> {
         // A long normal form is not sent. This node remembers nothing by the form of a long text.
         let normal = reading.normal.map_or_else(|| Arc::clone(&parts.statement), Arc::from);
         let normal = NormalForm::as_told(normal);
-        let (lexed, pattern) = (Lexed::PerhapsRead, reading.pattern);
+        let (lexed, pattern) = (TextVerdict::PerhapsRead, reading.pattern);
         let statement = Statement { normal, lexed, pattern, shared: None };
         let query = Self::of(parts, hasher, (key, statement), facts);
-        let said = SaidReading { normal: reading.normal, ..query.said_reading() };
+        let said = KeyedReading { normal: reading.normal, ..query.said_reading() };
         // The timing of this comparison reveals nothing: the proof came sealed with the same secret.
         (hasher.reading_proof(&said) == reading.proof).then_some(query)
     }
@@ -179,13 +179,13 @@ impl Query {
     }
 
     /// The reading for the node that this query is forwarded to.
-    pub(crate) fn to_tell(&self, hasher: &KeyHasher) -> Option<ToldReading<'_>> {
-        if !self.is_read_here || self.lexed != Lexed::PerhapsRead {
+    pub(crate) fn to_tell(&self, hasher: &KeyHasher) -> Option<PeerReading<'_>> {
+        if !self.is_read_here || self.lexed != TextVerdict::PerhapsRead {
             return None;
         }
         let said = self.said_reading();
         let proof = hasher.reading_proof(&said);
-        Some(ToldReading { normal: said.normal, pattern: said.pattern, proof })
+        Some(PeerReading { normal: said.normal, pattern: said.pattern, proof })
     }
 
     /// Bytes that it keeps alive, the texts that it shares with other queries among them.
@@ -203,10 +203,10 @@ impl Query {
             + tags
     }
 
-    fn said_reading(&self) -> SaidReading<'_> {
+    fn said_reading(&self) -> KeyedReading<'_> {
         let normal = self.normal.as_str();
         let is_said = normal.len() <= ANCHOR_TEXT_BYTES_MAX && normal != &*self.statement;
-        SaidReading {
+        KeyedReading {
             key: &self.key,
             database: &self.database,
             scope: self.identity.scope,
@@ -295,7 +295,7 @@ impl Query {
 
 /// A node's reading of a statement that it takes for a read, for another node.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
-pub(crate) struct ToldReading<'a> {
+pub(crate) struct PeerReading<'a> {
     /// The normal form; `None` if it is the statement itself, or too long to be sent beside it.
     pub(crate) normal: Option<&'a str>,
     pub(crate) pattern: PatternId,
@@ -367,7 +367,7 @@ pub struct Ask {
     /// What the answer has to have seen: nothing that was read before is an answer.
     pub bookmarks: Bookmark,
     /// How far its database had been written when it came. The request path notes it; fronts leave it empty.
-    pub written: Option<Written>,
+    pub written: Option<WritePosition>,
     /// When the client gives up.
     pub deadline: MonoTime,
     /// The longest run that the client allows; always less than the operator's limit.

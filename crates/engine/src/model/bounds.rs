@@ -2,7 +2,7 @@
 
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 
 use crate::model::ask::Ask;
 
@@ -19,7 +19,7 @@ pub struct ValueBounds {
     pub after: Bookmark,
     /// The mark of the database when the request came: a value that a write has ended does not count, and a run carries
     /// the mark.
-    pub written: Option<Written>,
+    pub written: Option<WritePosition>,
 }
 
 /// Whether a stale value is an answer.

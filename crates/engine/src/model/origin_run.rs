@@ -8,7 +8,7 @@ use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
 
 use crate::model::fetch_times::FetchTimes;
@@ -113,7 +113,7 @@ pub enum RunBookmarks {
         client: Bookmark,
         /// How far the database has been written. The run carries no less, unless the server does not reach it: then the
         /// adapter has asked the server, and the run carries what the server has. The range of the result shows that.
-        written: Option<Written>,
+        written: Option<WritePosition>,
     },
 }
 

@@ -10,7 +10,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_core::wire::piece;
 use hopcache_core::words::Word;
-use hopcache_cypher::verdict::{BypassReason, Lexed};
+use hopcache_cypher::verdict::{BypassReason, TextVerdict};
 
 use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
 use crate::model::rendering::RenderError;
@@ -139,11 +139,11 @@ pub enum Reason {
 impl Reason {
     /// Why a text goes past the cache, if it does so whatever the server says of it.
     #[must_use]
-    pub const fn of_text(lexed: Lexed) -> Option<Self> {
+    pub const fn of_text(lexed: TextVerdict) -> Option<Self> {
         match lexed {
-            Lexed::Write => Some(Self::Write),
-            Lexed::Bypass(reason) => Some(Self::Text(reason)),
-            Lexed::PerhapsRead | Lexed::PerhapsReadOfParams => None,
+            TextVerdict::Write => Some(Self::Write),
+            TextVerdict::Bypass(reason) => Some(Self::Text(reason)),
+            TextVerdict::PerhapsRead | TextVerdict::PerhapsReadOfParams => None,
         }
     }
 }

@@ -19,15 +19,15 @@ use hopcache_core::ring::Ring;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_core::written::WrittenRecord;
+use hopcache_core::write_position::WriteRecord;
 
 use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
 use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
 
-pub use hopcache_core::lease::log::{LogCursor, LogMark};
-pub use hopcache_core::written::Heard;
+pub use hopcache_core::lease::log::{CursorDigest, LogCursor};
+pub use hopcache_core::write_position::StorePoll;
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
 pub use crate::model::origin_run::{AccessMode, OriginRun, Parts, RunBookmarks, WriteOf};
@@ -80,8 +80,8 @@ pub trait Store: Send + Sync + 'static {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WrittenRecord],
-    ) -> Result<StoreTold, StoreError>;
+        records: &[WriteRecord],
+    ) -> Result<StoreReceipt, StoreError>;
     /// Polls the store. It returns all marks and all watchers' reports, and notes that node `me` may serve for `lease_ms` without another
     /// poll: writers wait that long for a node that they cannot tell.
     async fn hear_written(
@@ -89,7 +89,7 @@ pub trait Store: Send + Sync + 'static {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Heard, StoreError>;
+    ) -> Result<StorePoll, StoreError>;
     /// Keeps a watcher's report, unless there is one of a later look of the same database by the same name.
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError>;
     /// The database that a name leads to at an address of Neo4j, as a node has said last. With `said`, that from now on.
@@ -117,12 +117,12 @@ pub struct Listener {
 
 /// Plain data: what the store answers when it is told of writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StoreTold {
+pub struct StoreReceipt {
     /// The nodes that listen for writes.
     pub listeners: Vec<Listener>,
     /// Ids are counted anew since the marks that it was told: the latest mark of each such database, as one of
     /// everything.
-    pub anew: Vec<WrittenRecord>,
+    pub anew: Vec<WriteRecord>,
 }
 
 /// What an invalidation covers.

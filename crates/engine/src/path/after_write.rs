@@ -25,7 +25,7 @@ impl Path {
             return pending().await;
         }
         loop {
-            self.cache.written().news().await;
+            self.cache.write_positions().news().await;
             self.read_hot_keys();
             self.context.sleep(Millis(HOT_LOOK_PAUSE_MS)).await;
         }
@@ -46,7 +46,9 @@ impl Path {
         if self.fetch.flights().followers(&query.key).is_some() {
             return false;
         }
-        self.cache.look(&query.key).is_some_and(|copy| self.cache.written().has_ended_for(query, &copy))
+        self.cache
+            .look(&query.key)
+            .is_some_and(|copy| self.cache.write_positions().has_ended_for(query, &copy))
     }
 
     async fn read_hot(self: Arc<Self>, mut read: HotRead) {
@@ -57,7 +59,7 @@ impl Path {
             return;
         }
         // It may have waited for its turn, and a reader was quicker, or is about to be.
-        if !self.cache.written().has_ended_for(&query, &held) {
+        if !self.cache.write_positions().has_ended_for(&query, &held) {
             return read.complete();
         }
         let Seat::Lead(leader) = self.fetch.flights().join(&query.key) else { return read.complete() };

@@ -46,7 +46,8 @@ impl Path {
             return None;
         }
         let coverage = self.cache.coverage(copy, &ask.bookmarks);
-        let is_ended = self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
+        let is_ended =
+            self.cache.write_positions().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
         // A proof makes the copy younger, so it is looked for first.
         let is_proved = !is_ended && self.cache.proves(copy, now);
         if !is_proved && self.needs_proof(ask) {
@@ -95,7 +96,7 @@ impl Path {
             && self.policy.now().ttl_ms > Millis::ZERO
         {
             let now = self.context.now();
-            let is_ended = self.cache.written().has_ended(&copy) || copy.is_ended_by(ask.written);
+            let is_ended = self.cache.write_positions().has_ended(&copy) || copy.is_ended_by(ask.written);
             match copy.life(now) {
                 _ if !copy.suits(ask, now) || self.needs_proof(ask) => {}
                 _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}
@@ -321,7 +322,7 @@ impl Path {
     /// time, so every answer has some age, and an answer that waited in the socket of a stopped node may have any.
     pub(super) fn age_ms_max(&self, hints: Hints, detail: Option<Detail>) -> Option<Millis> {
         let wished_ms = hints.ttl_ms.filter(|ttl_ms| *ttl_ms > Millis::ZERO);
-        let longest_ms = self.cache.pace().ttl_ms_max();
+        let longest_ms = self.cache.key_stats().ttl_ms_max();
         let ttl_ms = wished_ms.unwrap_or(longest_ms).min(longest_ms);
         let fallback_ms = match detail {
             Some(Detail::StaleIfError) => self.policy.now().stale_if_error_ms,

@@ -81,7 +81,7 @@ impl Path {
                 by_owner
                     .entry(owner.clone())
                     .or_default()
-                    .push((key, self.cache.pace().key_plan(&key, &copy, now)));
+                    .push((key, self.cache.key_stats().key_plan(&key, &copy, now)));
             }
         }
         by_owner

@@ -80,7 +80,7 @@ impl Path {
             Err(error) => (None, None, Some(error)),
         };
         // That of another database is no answer here. A node that does not know the database has not asked yet.
-        let is_known = self.cache.written().known(query.tags.database()).is_some();
+        let is_known = self.cache.write_positions().known(query.tags.database()).is_some();
         let stored = stored.filter(|stored| !is_known || !self.cache.is_anothers(query, stored));
         let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
         let range = stored.as_ref().and_then(|stored| self.decoded(query, stored)?.range);
@@ -130,7 +130,7 @@ impl Path {
             state: match times {
                 _ if self
                     .cache
-                    .written()
+                    .write_positions()
                     .ends(query, entry.range.as_ref().map(|range| (range, read_started))) =>
                 {
                     "ended"
@@ -158,7 +158,7 @@ impl Path {
     }
 
     fn settled(&self, query: &Query) -> Option<TransactionId> {
-        let database = self.cache.written().database_of(query.tags.database())?;
+        let database = self.cache.write_positions().database_of(query.tags.database())?;
         self.cache.proofs().settled(database)
     }
 

@@ -91,7 +91,7 @@ impl Path {
             // Neo4j may turn out to be away meanwhile.
             self.context.sleep(wait_ms.min(Millis(STALE_FALLBACK_LOOK_MS))).await;
             // The process may have been stopped during the wait and have missed a purge.
-            self.cache.look_after_pause(ask.deadline).await;
+            self.cache.poll_after_pause(ask.deadline).await;
             if let Some(outcome) = self.overdue_fallback(ask, self.cache.look(key).as_ref()) {
                 return outcome;
             }
@@ -131,7 +131,7 @@ impl Path {
         // A request that has no time left does not wait for a look or a store until a command's own deadline.
         let late = ask.deadline.max(self.context.now() + Millis(STALE_FALLBACK_LATE_MS_MAX));
         // The request may have begun before a pause in which this node missed a purge.
-        self.cache.look_after_pause(late).await;
+        self.cache.poll_after_pause(late).await;
         let held = self.cache.look(key);
         let now = self.context.now();
         let found = held.clone().or_else(|| Some(self.cache.fallback_of_flight(key)?.0));
@@ -204,7 +204,7 @@ impl Path {
     }
 
     fn is_ended(&self, ask: &Ask, copy: &MemoryCopy) -> bool {
-        self.cache.written().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written)
+        self.cache.write_positions().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written)
     }
 
     /// Of a transaction that may write, also a fresh copy that is not proved has not been an answer so far.

@@ -12,7 +12,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::ORIGIN_DOUBT_MS;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::forms::normal::NormalForm;
 
 use crate::cache::copy::{SharedCopy, is_ended_by};
@@ -33,7 +33,7 @@ use crate::peers::message::Reply;
 const FORWARD_MARGIN_MS: u64 = 500;
 
 /// Requests with the same key, rendering, run limit and bookmarks share a forward, if no write ended between them.
-pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>, Bookmark, Option<Written>);
+pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>, Bookmark, Option<WritePosition>);
 
 pub(super) fn forward_key(ask: &Ask) -> ForwardKey {
     (ask.query.key, ask.rendering, ask.run_ms_max, ask.bookmarks.clone(), ask.written)
@@ -53,12 +53,12 @@ pub(super) enum Hop {
 }
 
 /// A peer's answer, and for how long this node may reuse it.
-struct Reached {
+struct ReachedAnswer {
     hop: Hop,
     near_ms: Millis,
 }
 
-impl From<Hop> for Reached {
+impl From<Hop> for ReachedAnswer {
     fn from(hop: Hop) -> Self {
         Self { hop, near_ms: Millis::ZERO }
     }
@@ -152,7 +152,7 @@ impl Path {
         let (whose, text) = (ask.query.identity.fingerprint, ask.query.normal.clone());
         let untold = self.cache.take_near_hits(&ask.query.key);
         self.context.spawn(async move {
-            let Reached { hop, near_ms } = tokio::select! {
+            let ReachedAnswer { hop, near_ms } = tokio::select! {
                 biased;
                 reached = path.ask_peer(&ask, &to, Some(untold.count())) => reached,
                 // Dropped, the question's connection closes, and the asked node knows that the client has gone.
@@ -219,7 +219,7 @@ impl Path {
 
     /// Asks, and stops waiting as soon as routing knows that the node is gone. A stopped process keeps its connections
     /// open, and the request would wait for it until its own deadline (I7).
-    async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName, near_hits: Option<u32>) -> Reached {
+    async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName, near_hits: Option<u32>) -> ReachedAnswer {
         debug_assert!(!ask.is_forwarded, "I8: a forwarded request is forwarded again");
         let Some(call) = self.peers.admit(to) else {
             self.context.note(Event::Forward(ForwardWord::LeftOut));
@@ -230,7 +230,7 @@ impl Path {
         let asked = traced.as_ref().unwrap_or(ask);
         let sent = self.context.now();
         let left_ms = ask.deadline.since(sent);
-        let whose = self.cache.written().whose(ask.query.tags.database());
+        let whose = self.cache.write_positions().whose(ask.query.tags.database());
         let epoch = self.routing.view().epoch();
         let question = peers::forward((asked, &self.hasher), left_ms, (epoch, whose), near_hits);
         // The owner itself answers a passed deadline. The margin is for its answer's way back.
@@ -284,7 +284,7 @@ impl Path {
         if let Some(range) = &outcome.range {
             self.cache.hear_of(ask.query.tags.database(), range.to().database);
         }
-        Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
+        ReachedAnswer { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 
     /// Probes Neo4j every 0.3 s while the owner is late. The owner may be waiting for Neo4j; this node then learns of the silence as early

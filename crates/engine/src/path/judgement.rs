@@ -51,8 +51,8 @@ impl Path {
             return Judgement::Again;
         }
         // The run may have begun before what this client has seen, or before a write that had ended. The next flight carries it.
-        let written = self.cache.written().still_needed(&ask.query, ask.written);
-        let is_earlier = |copy: &SharedCopy| self.cache.written().is_of_earlier_epoch(copy);
+        let written = self.cache.write_positions().still_needed(&ask.query, ask.written);
+        let is_earlier = |copy: &SharedCopy| self.cache.write_positions().is_of_earlier_epoch(copy);
         let is_before = landed.is_before(&ask.bookmarks, written) || landed.copy().is_some_and(is_earlier);
         if role == Role::Joined && is_before {
             return if landed.has_no_range() { Judgement::AskAlone } else { Judgement::Again };

@@ -24,10 +24,10 @@ pub mod explain;
 mod fallback;
 mod forward;
 mod judgement;
+mod parsed_statements;
 mod peer_side;
 mod request;
 pub mod sizes;
-mod texts;
 mod transaction;
 
 use std::convert::Infallible;
@@ -51,13 +51,13 @@ use crate::model::policy::PolicyInForce;
 use crate::model::ports::{Origin, Routing};
 use crate::model::text_facts::TextFacts;
 use crate::path::forward::{ForwardKey, SharedForward};
-use crate::path::texts::Texts;
+use crate::path::parsed_statements::ParsedStatements;
 use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
 use crate::writes::Writes;
 
-pub use texts::ReadText;
+pub use parsed_statements::ParsedStatement;
 pub use transaction::TransactionReads;
 
 /// Plain data: the rooms below, as the path uses them.
@@ -88,7 +88,7 @@ pub struct Path {
     routing: Arc<dyn Routing>,
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
-    texts: Texts,
+    texts: ParsedStatements,
     policy: PolicyInForce,
     /// Forwards that wait for another node. A forwarded request never looks here (I8).
     forwards: Arc<FlightTable<ForwardKey, Arc<SharedForward>>>,
@@ -117,7 +117,7 @@ impl Path {
             routing: Arc::clone(routing),
             origin: Arc::clone(origin),
             hasher: hasher.clone(),
-            texts: Texts::new(),
+            texts: ParsedStatements::new(),
             policy: policy.clone(),
             forwarded: TaskTracker::new(),
         })
@@ -133,7 +133,7 @@ impl Path {
     /// As [`Path::read`], of the text alone: a front that itself passes statements on to the origin asks first whether this one
     /// [passes](ReadText::passes), and makes no query of it then.
     #[must_use]
-    pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ReadText {
+    pub fn read_text(&self, database: Arc<str>, text: Arc<str>) -> ParsedStatement {
         self.texts.read(database, text, |text| {
             self.context.note(Event::StatementLexed);
             Statement::of(text, &self.policy.now().allowed, self.hasher.shares_spellings())
@@ -155,7 +155,7 @@ impl Path {
     #[must_use]
     pub fn query_of(
         &self,
-        read: ReadText,
+        read: ParsedStatement,
         params: Bytes,
         (impersonated, identity): (Option<String>, Arc<Identity>),
     ) -> Query {
@@ -175,10 +175,10 @@ impl Path {
     /// bounds how long a copy here outlives a purge or a write that did not reach this node directly. Each look at the log
     /// also ends the prefetches whose copies are dead. Writes also cause reads of hot keys.
     pub async fn follow_invalidations(self: &Arc<Self>) -> Infallible {
-        let on_look = || self.prefetch.sweep();
+        let on_poll = || self.prefetch.sweep();
         tokio::select! {
             biased;
-            never = self.invalidate.follow_log(&on_look) => never,
+            never = self.invalidate.follow_log(&on_poll) => never,
             never = self.writes.follow() => never,
             never = self.writes.watch() => never,
             never = self.read_after_writes() => never,

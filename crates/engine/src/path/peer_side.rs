@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::Whose;
+use hopcache_core::write_position::DataOwner;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::Provenance;
@@ -21,7 +21,7 @@ use crate::model::trace::{Step, traceparent_below};
 use crate::model::worker::apart_if_large;
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
-use crate::path::request::Looked;
+use crate::path::request::MemoryLookup;
 use crate::peers::message::{
     BadMessage, ForwardedAsk, KnownWrites, Lexicon, Question, Reply, decode_question, encode_answer,
     encode_moved, encode_reply,
@@ -57,12 +57,12 @@ impl Path {
         if !self.cache.can_render(forwarded.rendering()) {
             return Err(BadMessage::Form("unknown rendering"));
         }
-        let looked = match self.hit_of_forwarded(forwarded) {
+        let lookup = match self.hit_of_forwarded(forwarded) {
             Ok(reply) => {
                 self.prefetch.answered_forwarded(forwarded);
                 return Ok(encoded(reply).await);
             }
-            Err(looked) => looked,
+            Err(lookup) => lookup,
         };
         let _under_way = self.forwarded.token();
         let ask = self.read_forwarded(forwarded, self.context.now())?;
@@ -70,14 +70,14 @@ impl Path {
             return Ok(encoded(Reply::Elsewhere).await);
         }
         // This node may have heard of a later write than the sender.
-        let written = self.cache.written().needed(&ask.query, ask.written);
+        let written = self.cache.write_positions().needed(&ask.query, ask.written);
         let span = self.context.begin(ask.traceparent.as_deref(), Step::Serve);
         let traceparent = traceparent_below(span.as_deref(), ask.traceparent.as_deref());
         let ask = Ask { written, traceparent, ..ask };
         self.fetch.pay_for_retries();
         // The connection closes when the sender's client has gone, and this future is dropped.
         let waiting = ask.client.clone().map(CancellationToken::drop_guard);
-        let answer = self.answer_here(&ask, looked).await;
+        let answer = self.answer_here(&ask, lookup).await;
         waiting.map(DropGuard::disarm);
         let reply = match answer {
             LocalAnswer::Answered(mut outcome) => {
@@ -108,17 +108,17 @@ impl Path {
     }
 
     /// Whether a copy is of the database that the sender wants an answer of. Mostly both are known, and no lock is taken.
-    fn is_wanted(&self, wanted: Whose, copy: &MemoryCopy) -> bool {
+    fn is_wanted(&self, wanted: DataOwner, copy: &MemoryCopy) -> bool {
         match (wanted.database, copy.range()) {
             (Some(wanted), Some(range)) => wanted == range.to().database,
-            _ => wanted.is_same(&self.cache.written().whose(copy.tags().database())),
+            _ => wanted.is_same(&self.cache.write_positions().whose(copy.tags().database())),
         }
     }
 
     /// Whether this node serves the data that the sender wants. If its own Neo4j has another database by this name, the sender has to
     /// go on without it: what is right for one of them is wrong for the other.
-    async fn serves(&self, wanted: Whose, query: &Query) -> bool {
-        let is_same = || wanted.is_same(&self.cache.written().whose(query.tags.database()));
+    async fn serves(&self, wanted: DataOwner, query: &Query) -> bool {
+        let is_same = || wanted.is_same(&self.cache.write_positions().whose(query.tags.database()));
         if is_same() {
             return true;
         }
@@ -136,20 +136,20 @@ impl Path {
 
     /// A fresh copy that is rendered, or soon is, answers without a look at the query behind its key. For a hot key this also permits the
     /// asking node to reuse the answer: only here is the copy at hand that says for how long.
-    fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Reply, Looked> {
+    fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Reply, MemoryLookup> {
         if !forwarded.is_plain() {
-            return Err(Looked::NotYet);
+            return Err(MemoryLookup::NotYet);
         }
-        let Some(copy) = self.cache.look(forwarded.key()) else { return Err(Looked::Once(None)) };
+        let Some(copy) = self.cache.look(forwarded.key()) else { return Err(MemoryLookup::Once(None)) };
         if !self.is_wanted(forwarded.whose(), &copy) {
-            return Err(Looked::Once(Some(copy)));
+            return Err(MemoryLookup::Once(Some(copy)));
         }
         let now = self.context.now();
         // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);
         let coverage = self.cache.coverage(&copy, forwarded.after());
         let is_answer = self.cache.vouches_for(&copy, now)
-            && !self.cache.written().has_ended(&copy)
+            && !self.cache.write_positions().has_ended(&copy)
             && !copy.is_ended_by(forwarded.written())
             && (copy.is_small() || copy.has_rendering(forwarded.rendering()));
         let is_proved = is_answer && self.cache.proves(&copy, now);
@@ -158,10 +158,10 @@ impl Path {
             || !(is_proved || !forwarded.may_write() && matches!(copy.life(now), Life::Fresh(_)))
         {
             copy.heat().arrive(near_hits);
-            return Err(Looked::Once(Some(copy)));
+            return Err(MemoryLookup::Once(Some(copy)));
         }
         let Ok(body) = self.cache.render(*forwarded.key(), &copy, forwarded.rendering(), now) else {
-            return Err(Looked::Once(Some(copy)));
+            return Err(MemoryLookup::Once(Some(copy)));
         };
         let hits = (near_hits.saturating_add(1), now);
         // Decodes the query and checks its key only where it may lead to a run.

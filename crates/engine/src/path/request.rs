@@ -35,7 +35,7 @@ use crate::path::forward::Hop;
 use crate::path::judgement::Judgement;
 
 /// The key's copy in memory when the request looked. On a miss the request looks only once.
-pub(super) enum Looked {
+pub(super) enum MemoryLookup {
     /// The request has not looked.
     NotYet,
     /// The copy that this node may take for the entry.
@@ -45,11 +45,11 @@ pub(super) enum Looked {
 impl Path {
     /// Answers a client's request at its entry node, which is this one. `came` is its arrival.
     pub async fn request(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Outcome {
-        let (hit, looked) = self.hit_or_looked(ask);
+        let (hit, lookup) = self.hit_or_lookup(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
             // Boxed, so that the future of a hit is not as large as a miss's.
-            None => Box::pin(self.answer_looked(ask, looked)).await,
+            None => Box::pin(self.answer_lookup(ask, lookup)).await,
         };
         self.note_answered(ask, &outcome, came);
         outcome
@@ -61,14 +61,14 @@ impl Path {
     /// # Errors
     /// The reason why the request bypasses the cache. Then nothing was run for it, except to find that out.
     pub async fn request_cached(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Result<Outcome, Reason> {
-        let (hit, looked) = self.hit_or_looked(ask);
+        let (hit, lookup) = self.hit_or_lookup(ask);
         let outcome = match hit {
             Some(outcome) => outcome,
             None => {
                 let client = CancellationToken::new();
                 let ask = Ask { client: Some(client.clone()), ..ask.clone() };
                 let waiting = client.drop_guard();
-                let outcome = Box::pin(self.cached_answer(&ask, looked)).await;
+                let outcome = Box::pin(self.cached_answer(&ask, lookup)).await;
                 waiting.disarm();
                 outcome?
             }
@@ -88,58 +88,58 @@ impl Path {
     /// A fresh copy in this node's memory if this node owns the key, else a near copy: no await, no lock, no hop.
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
-        self.hit_or_looked(ask).0
+        self.hit_or_lookup(ask).0
     }
 
     /// As [`Path::request`], without observing.
     pub async fn answer(self: &Arc<Self>, ask: &Ask) -> Outcome {
-        self.answer_looked(ask, Looked::NotYet).await
+        self.answer_lookup(ask, MemoryLookup::NotYet).await
     }
 
-    fn hit_or_looked(self: &Arc<Self>, ask: &Ask) -> (Option<Outcome>, Looked) {
+    fn hit_or_lookup(self: &Arc<Self>, ask: &Ask) -> (Option<Outcome>, MemoryLookup) {
         if ask.bypass.is_some() || passes(ask).is_some() {
-            return (None, Looked::NotYet);
+            return (None, MemoryLookup::NotYet);
         }
-        let (hit, looked) = if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
+        let (hit, lookup) = if self.routing.view().owner(&ask.query.key) == Some(self.context.node()) {
             let held = self.cache.look(&ask.query.key);
-            (self.from_memory(ask, held.as_ref()), Looked::Once(held))
+            (self.from_memory(ask, held.as_ref()), MemoryLookup::Once(held))
         } else {
-            (self.cache.near_hit(ask), Looked::NotYet)
+            (self.cache.near_hit(ask), MemoryLookup::NotYet)
         };
-        (hit.map(|outcome| self.for_asker(ask, outcome)), looked)
+        (hit.map(|outcome| self.for_asker(ask, outcome)), lookup)
     }
 
-    async fn answer_looked(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Outcome {
-        match self.cached_answer(ask, looked).await {
+    async fn answer_lookup(self: &Arc<Self>, ask: &Ask, lookup: MemoryLookup) -> Outcome {
+        match self.cached_answer(ask, lookup).await {
             Ok(outcome) => outcome,
             Err(reason) => self.bypass(ask, reason).await,
         }
     }
 
     /// The answer of the cache or of a flight, or the reason why the request bypasses the cache.
-    async fn cached_answer(self: &Arc<Self>, ask: &Ask, mut looked: Looked) -> Result<Outcome, Reason> {
+    async fn cached_answer(self: &Arc<Self>, ask: &Ask, mut lookup: MemoryLookup) -> Result<Outcome, Reason> {
         if let Some(reason) = passes(ask) {
             return Err(reason);
         }
         // After a pause this node may not have heard of a write yet, and would join a forward or a flight from before it.
         if !self.cache.lease().may_serve(self.context.now()) {
-            self.cache.lease().look(&self.context, ask.deadline).await;
-            looked = Looked::NotYet;
+            self.cache.lease().wait_for_poll(&self.context, ask.deadline).await;
+            lookup = MemoryLookup::NotYet;
         }
         // A hit was judged by the marks of now. From here on the request keeps the mark of its arrival.
         match self.marked(ask) {
-            None => self.marked_answer(ask, looked).await,
-            Some(marked) => self.marked_answer(&marked, looked).await,
+            None => self.marked_answer(ask, lookup).await,
+            Some(marked) => self.marked_answer(&marked, lookup).await,
         }
     }
 
     /// The request with its database's mark of now, if there is one.
     fn marked(&self, ask: &Ask) -> Option<Ask> {
-        let written = self.cache.written().needed(&ask.query, ask.written)?;
+        let written = self.cache.write_positions().needed(&ask.query, ask.written)?;
         Some(Ask { written: Some(written), ..ask.clone() })
     }
 
-    async fn marked_answer(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Result<Outcome, Reason> {
+    async fn marked_answer(self: &Arc<Self>, ask: &Ask, lookup: MemoryLookup) -> Result<Outcome, Reason> {
         let verdict = self.fetch.classifier().verdict(&ask.query);
         if ask.freshness.only_if_cached && (ask.bypass.is_some() || matches!(verdict, Verdict::Bypass(_))) {
             return Ok(self.not_cached(ask));
@@ -154,7 +154,7 @@ impl Path {
         }
         let answer = tokio::select! {
             biased;
-            answer = self.at_owner(ask, looked) => answer,
+            answer = self.at_owner(ask, lookup) => answer,
             () = self.context.lifecycle().turned_away() => {
                 LocalAnswer::Answered(self.failed(ask, FailureKind::Leaving.into(), Role::Joined))
             }
@@ -168,7 +168,7 @@ impl Path {
 
     /// The owner answers. If it is gone, the next distinct node of the ring does, and this node at the latest.
     /// Whichever node it is, the store's lease limits it to one run.
-    async fn at_owner(self: &Arc<Self>, ask: &Ask, mut looked: Looked) -> LocalAnswer {
+    async fn at_owner(self: &Arc<Self>, ask: &Ask, mut lookup: MemoryLookup) -> LocalAnswer {
         // Once for each request, however many nodes are asked.
         self.fetch.pay_for_retries();
         let view = self.routing.view();
@@ -179,10 +179,10 @@ impl Path {
             match self.forward(ask, node).await {
                 Hop::Answered(answer) => return self.or_fallback_beside(ask, answer).await,
                 // During the wait for another node, the key may have been purged or have moved.
-                Hop::NextNode => looked = Looked::NotYet,
+                Hop::NextNode => lookup = MemoryLookup::NotYet,
             }
         }
-        match self.answer_here(ask, looked).await {
+        match self.answer_here(ask, lookup).await {
             LocalAnswer::Elsewhere => self.at_new_owner(ask).await,
             answer => answer,
         }
@@ -190,20 +190,20 @@ impl Path {
 
     /// Answers from memory, or leads or joins a flight. The owner uses it for its own clients' requests and for
     /// forwarded ones; so does a node that stands in for an owner that is gone.
-    pub(super) async fn answer_here(self: &Arc<Self>, ask: &Ask, looked: Looked) -> LocalAnswer {
+    pub(super) async fn answer_here(self: &Arc<Self>, ask: &Ask, lookup: MemoryLookup) -> LocalAnswer {
         if !self.cache.is_awake(self.context.now()) {
-            self.cache.look_after_pause(ask.deadline).await;
+            self.cache.poll_after_pause(ask.deadline).await;
             let marked = self.marked(ask);
-            return self.answer_awake(marked.as_ref().unwrap_or(ask), Looked::NotYet).await;
+            return self.answer_awake(marked.as_ref().unwrap_or(ask), MemoryLookup::NotYet).await;
         }
-        self.answer_awake(ask, looked).await
+        self.answer_awake(ask, lookup).await
     }
 
     /// As [`Path::answer_here`], when the store was looked at after a pause.
-    async fn answer_awake(self: &Arc<Self>, ask: &Ask, looked: Looked) -> LocalAnswer {
-        let held = match looked {
-            Looked::Once(held) => held,
-            Looked::NotYet => self.cache.look(&ask.query.key),
+    async fn answer_awake(self: &Arc<Self>, ask: &Ask, lookup: MemoryLookup) -> LocalAnswer {
+        let held = match lookup {
+            MemoryLookup::Once(held) => held,
+            MemoryLookup::NotYet => self.cache.look(&ask.query.key),
         };
         if ask.freshness.no_cache && ask.freshness.only_if_cached {
             // The two directives exclude both stored entries and a run.

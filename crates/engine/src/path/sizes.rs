@@ -76,7 +76,7 @@ impl Path {
     /// What this node holds now.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        let (keys, patterns) = self.cache.pace().lens();
+        let (keys, patterns) = self.cache.key_stats().lens();
         let (failed_keys, failed_prefetches) = self.fetch.backoff_lens();
         Sizes {
             flights: self.fetch.flights().len(),
@@ -91,7 +91,7 @@ impl Path {
             too_large: self.cache.uncacheable().len(),
             failed_keys,
             failed_prefetches,
-            degrees: self.cache.pace().degrees().len(),
+            degrees: self.cache.key_stats().degrees().len(),
             fallbacks: self.cache.fallbacks_len(),
             prefetches: self.prefetch.under_way(),
             tickets: self.prefetch.pending(),

@@ -18,7 +18,7 @@ use crate::model::ports::{PeerError, Peers, Routing};
 use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
-    Asked, fields, flush_waste, forward, inspect, observed, orders, plans, pull, purge, tally, wanted,
+    PeerQuestion, fields, flush_waste, forward, inspect, observed, orders, plans, pull, purge, tally, wanted,
     written,
 };
 
@@ -42,7 +42,7 @@ impl PeerCalls {
     pub(crate) async fn ask<A>(
         &self,
         to: &NodeName,
-        question: Asked<A>,
+        question: PeerQuestion<A>,
         within: Millis,
     ) -> Result<A, PeerError> {
         let answer = tokio::select! {

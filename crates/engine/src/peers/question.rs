@@ -9,26 +9,26 @@ use hopcache_core::node::Holder;
 use hopcache_core::proof::{IdRange, Tally};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Whose;
+use hopcache_core::write_position::DataOwner;
 use hopcache_learning::fields::Fields;
 use serde::de::DeserializeOwned;
 
 use crate::model::ask::Ask;
 use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
-use crate::model::ports::{LogMark, Scope};
+use crate::model::ports::{CursorDigest, Scope};
 use crate::peers::message::{
-    BadMessage, KnownWrites, Launches, Moved, Observed, Question, Reply, SentOrder, ToldWrites,
+    BadMessage, KnownWrites, Launches, MovedValue, ObservationBatch, Question, Reply, SentOrder, WriteNews,
     decode_answer, decode_fields, decode_moved, decode_page, decode_reply, encode_ask, encode_question,
 };
 
 /// A question to one node, with the type of its answer.
-pub(crate) struct Asked<A> {
+pub(crate) struct PeerQuestion<A> {
     pub(crate) message: Bytes,
     pub(crate) read: fn(&Bytes) -> Result<A, BadMessage>,
 }
 
-impl<A: DeserializeOwned> Asked<A> {
+impl<A: DeserializeOwned> PeerQuestion<A> {
     fn of(question: &Question) -> Self {
         Self { message: encode_question(question), read: decode_answer }
     }
@@ -39,67 +39,67 @@ impl<A: DeserializeOwned> Asked<A> {
 pub(crate) fn forward(
     asked: (&Ask, &KeyHasher),
     left_ms: Millis,
-    of: (RingEpoch, Whose),
+    of: (RingEpoch, DataOwner),
     near_hits: Option<u32>,
-) -> Asked<Reply> {
-    Asked { message: encode_ask(asked, left_ms, of, near_hits), read: decode_reply }
+) -> PeerQuestion<Reply> {
+    PeerQuestion { message: encode_ask(asked, left_ms, of, near_hits), read: decode_reply }
 }
 
 /// A purge. The answer is the number of copies.
-pub(crate) fn purge(scope: &Scope) -> Asked<u64> {
-    Asked::of(&Question::Purge(scope.clone()))
+pub(crate) fn purge(scope: &Scope) -> PeerQuestion<u64> {
+    PeerQuestion::of(&Question::Purge(scope.clone()))
 }
 
 /// Drop prefetched copies that were not used. The answer is the number of copies.
-pub(crate) fn flush_waste() -> Asked<u64> {
-    Asked::of(&Question::FlushWaste)
+pub(crate) fn flush_waste() -> PeerQuestion<u64> {
+    PeerQuestion::of(&Question::FlushWaste)
 }
 
 /// Asks for the state of memory and flights for a key.
-pub(crate) fn inspect(key: QueryKey) -> Asked<Inspection> {
-    Asked::of(&Question::Inspect(key))
+pub(crate) fn inspect(key: QueryKey) -> PeerQuestion<Inspection> {
+    PeerQuestion::of(&Question::Inspect(key))
 }
 
 /// Asks for the value of a key that this node owns now and the asked one owned before. `log` is how much of the invalidation log
 /// this node has read.
-pub(crate) fn wanted(key: QueryKey, log: LogMark) -> Asked<Option<Moved>> {
-    Asked { message: encode_question(&Question::Wanted { key, log }), read: decode_moved }
+pub(crate) fn wanted(key: QueryKey, log: CursorDigest) -> PeerQuestion<Option<MovedValue>> {
+    PeerQuestion { message: encode_question(&Question::Wanted { key, log }), read: decode_moved }
 }
 
 /// This node's facts of keys that the asked node will own, at most [`HANDOVER_PLANS_MAX`]. The answer is the number of keys.
-pub(crate) fn plans(plans: &[(QueryKey, KeyPlan)]) -> Asked<u64> {
-    Asked::of(&Question::Plans(plans.get(..HANDOVER_PLANS_MAX).unwrap_or(plans).to_vec()))
+pub(crate) fn plans(plans: &[(QueryKey, KeyPlan)]) -> PeerQuestion<u64> {
+    PeerQuestion::of(&Question::Plans(plans.get(..HANDOVER_PLANS_MAX).unwrap_or(plans).to_vec()))
 }
 
 /// Observations of sessions that the asked node owns.
-pub(crate) fn observed(page: Observed) -> Asked<()> {
-    Asked::of(&Question::Observed(page))
+pub(crate) fn observed(page: ObservationBatch) -> PeerQuestion<()> {
+    PeerQuestion::of(&Question::Observed(page))
 }
 
 /// Asks for the fields of the results of these keys, at most [`FIELDS_ASKED_MAX`].
-pub(crate) fn fields(keys: &[QueryKey]) -> Asked<Vec<Option<Fields>>> {
+pub(crate) fn fields(keys: &[QueryKey]) -> PeerQuestion<Vec<Option<Fields>>> {
     let keys = keys.get(..FIELDS_ASKED_MAX).unwrap_or(keys).to_vec();
-    Asked { message: encode_question(&Question::Fields(keys)), read: decode_fields }
+    PeerQuestion { message: encode_question(&Question::Fields(keys)), read: decode_fields }
 }
 
 /// Asks for the differences of lessons from this digest.
-pub(crate) fn pull(digest: Vec<u8>) -> Asked<Bytes> {
-    Asked { message: encode_question(&Question::Pull(digest.into())), read: decode_page }
+pub(crate) fn pull(digest: Vec<u8>) -> PeerQuestion<Bytes> {
+    PeerQuestion { message: encode_question(&Question::Pull(digest.into())), read: decode_page }
 }
 
 /// Prefetches, for the owner of their keys, at most [`ORDERS_IN_MESSAGE_MAX`]. The answer has as many launches.
-pub(crate) fn orders(orders: &[Order]) -> Asked<Vec<Launch>> {
+pub(crate) fn orders(orders: &[Order]) -> PeerQuestion<Vec<Launch>> {
     let orders = orders.iter().take(ORDERS_IN_MESSAGE_MAX).map(SentOrder::of).collect();
     let read = |answer: &Bytes| decode_answer(answer).map(|Launches(launches)| launches);
-    Asked { message: encode_question(&Question::Orders(orders)), read }
+    PeerQuestion { message: encode_question(&Question::Orders(orders)), read }
 }
 
 /// These databases have been written so far. The answer is what the asked node knows of the same names.
-pub(crate) fn written(told: ToldWrites) -> Asked<KnownWrites> {
-    Asked::of(&Question::Written(told))
+pub(crate) fn written(told: WriteNews) -> PeerQuestion<KnownWrites> {
+    PeerQuestion::of(&Question::Written(told))
 }
 
 /// Asks what a node has written into a database, as far as it concerns these ids.
-pub(crate) fn tally(name: DatabaseTag, range: IdRange) -> Asked<(Holder, Tally)> {
-    Asked::of(&Question::Tally(name, range))
+pub(crate) fn tally(name: DatabaseTag, range: IdRange) -> PeerQuestion<(Holder, Tally)> {
+    PeerQuestion::of(&Question::Tally(name, range))
 }

@@ -17,14 +17,14 @@ use crate::model::ask::Query;
 
 /// A query that started from an anchor. Neither the asking identity nor any credentials are kept.
 #[derive(Debug, Clone)]
-pub(super) struct Anchored {
+pub(super) struct AnchoredQuery {
     pub(super) key: QueryKey,
     pub(super) statement: Arc<str>,
     pub(super) params: Bytes,
 }
 
 /// Anchors and the queries that last started there, latest first.
-pub(super) struct Anchors(LruCache<AnchorTag, VecDeque<Anchored>>);
+pub(super) struct Anchors(LruCache<AnchorTag, VecDeque<AnchoredQuery>>);
 
 impl Anchors {
     pub(super) fn new() -> Self {
@@ -32,13 +32,13 @@ impl Anchors {
     }
 
     /// Notes a query of this anchor, and returns the others that start there.
-    pub(super) fn others(&mut self, tag: AnchorTag, query: &Query) -> Vec<Anchored> {
+    pub(super) fn others(&mut self, tag: AnchorTag, query: &Query) -> Vec<AnchoredQuery> {
         let seen = self.0.get_or_insert_mut(tag, VecDeque::new);
         seen.retain(|other| other.key != query.key);
         let others = seen.iter().cloned().collect();
         // Copied: a slice would keep the whole message of a forwarded request alive, with its credentials.
         let (statement, params) = (Arc::clone(&query.statement), Bytes::copy_from_slice(&query.params));
-        seen.push_front(Anchored { key: query.key, statement, params });
+        seen.push_front(AnchoredQuery { key: query.key, statement, params });
         seen.truncate(ANCHOR_QUERIES_MAX);
         others
     }

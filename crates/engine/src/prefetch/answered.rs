@@ -19,14 +19,14 @@ use crate::model::rendering::RenderingId;
 use crate::peers::message::ForwardedAsk;
 
 /// An answered query that waits to be considered.
-pub(super) enum Answered {
+pub(super) enum AnsweredQuery {
     /// A request of this node's client.
     Here(Arc<Query>, RenderingId),
     /// Another node's, not read yet if it was a hit.
     Forwarded(ForwardedAsk),
 }
 
-impl Answered {
+impl AnsweredQuery {
     pub(super) fn key(&self) -> &QueryKey {
         match self {
             Self::Here(query, _) => &query.key,
@@ -37,7 +37,7 @@ impl Answered {
 
 /// What became of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pushed {
+pub(super) enum PushOutcome {
     /// It waits to be considered.
     Waits,
     /// The gate was shut. It is counted here.
@@ -48,9 +48,9 @@ pub(super) enum Pushed {
 
 /// The queue, and its gate.
 pub(super) struct AnsweredQueries {
-    queue: mpsc::Sender<Answered>,
+    queue: mpsc::Sender<AnsweredQuery>,
     /// The queue's end, until the task that drains it takes it.
-    drained: Mutex<Option<mpsc::Receiver<Answered>>>,
+    drained: Mutex<Option<mpsc::Receiver<AnsweredQuery>>>,
     /// How many more are let in.
     wanted: AtomicUsize,
     /// How many were not, since the last [`AnsweredQueries::take_turned_away`].
@@ -74,7 +74,7 @@ impl AnsweredQueries {
     }
 
     /// The queue's end, for the first caller.
-    pub(super) fn drained(&self) -> Option<mpsc::Receiver<Answered>> {
+    pub(super) fn drained(&self) -> Option<mpsc::Receiver<AnsweredQuery>> {
         self.drained.lock().take()
     }
 
@@ -89,13 +89,13 @@ impl AnsweredQueries {
     }
 
     /// Lets a query in, if the gate and the queue have room.
-    pub(super) fn push(&self, answered: impl FnOnce() -> Answered) -> Pushed {
+    pub(super) fn push(&self, answered: impl FnOnce() -> AnsweredQuery) -> PushOutcome {
         let one_less = |wanted: usize| wanted.checked_sub(1);
         if self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
-            return Pushed::TurnedAway;
+            return PushOutcome::TurnedAway;
         }
-        if self.queue.try_send(answered()).is_ok() { Pushed::Waits } else { Pushed::NoRoom }
+        if self.queue.try_send(answered()).is_ok() { PushOutcome::Waits } else { PushOutcome::NoRoom }
     }
 
     /// How many the gate has turned away since the last call.
@@ -105,8 +105,11 @@ impl AnsweredQueries {
 }
 
 /// The queries that wait, each once.
-pub(super) fn round_of(first: Option<Answered>, drained: &mut mpsc::Receiver<Answered>) -> Vec<Answered> {
-    let mut round: Vec<Answered> = first.into_iter().collect();
+pub(super) fn round_of(
+    first: Option<AnsweredQuery>,
+    drained: &mut mpsc::Receiver<AnsweredQuery>,
+) -> Vec<AnsweredQuery> {
+    let mut round: Vec<AnsweredQuery> = first.into_iter().collect();
     while round.len() < ANSWERED_MAX
         && let Ok(next) = drained.try_recv()
     {
@@ -117,7 +120,7 @@ pub(super) fn round_of(first: Option<Answered>, drained: &mut mpsc::Receiver<Ans
 }
 
 /// Leaves each query once in a round. `RecentKeys` leaves out most repeats, but not all.
-fn leave_once(round: &mut Vec<Answered>) {
+fn leave_once(round: &mut Vec<AnsweredQuery>) {
     let mut keys = BTreeSet::new();
     round.retain(|answered| keys.insert(*answered.key()));
 }
@@ -131,18 +134,18 @@ mod tests {
         let answered = AnsweredQueries::new();
         let query = Arc::new(Query::of_text("RETURN 1 AS one"));
         let push = |count: usize| {
-            let push = |_| answered.push(|| Answered::Here(Arc::clone(&query), RenderingId(0)));
+            let push = |_| answered.push(|| AnsweredQuery::Here(Arc::clone(&query), RenderingId(0)));
             (0..count).map(push).last()
         };
-        assert_eq!(push(2), Some(Pushed::Waits));
+        assert_eq!(push(2), Some(PushOutcome::Waits));
         answered.let_in(3);
-        assert_eq!([push(3), push(2)], [Pushed::Waits, Pushed::TurnedAway].map(Some));
+        assert_eq!([push(3), push(2)], [PushOutcome::Waits, PushOutcome::TurnedAway].map(Some));
         answered.let_in(0);
-        assert_eq!(push(1), Some(Pushed::TurnedAway));
+        assert_eq!(push(1), Some(PushOutcome::TurnedAway));
         assert_eq!((answered.waiting(), answered.take_turned_away(), answered.take_turned_away()), (5, 3, 0));
         assert_eq!(Arc::strong_count(&query), 6);
         answered.let_in_all();
-        assert_eq!(push(ANSWERED_MAX), Some(Pushed::NoRoom));
+        assert_eq!(push(ANSWERED_MAX), Some(PushOutcome::NoRoom));
     }
 
     /// Two hot keys that push each other out of `RecentKeys` take two places of a round, not all of them.
@@ -150,10 +153,13 @@ mod tests {
     fn a_round_has_each_query_once() {
         let queries = ["RETURN 1 AS one", "RETURN 2 AS two", "RETURN 3 AS three"];
         let queries = queries.map(|text| Arc::new(Query::of_text(text)));
-        let answered = |place: usize| Answered::Here(Arc::clone(&queries[place]), RenderingId(0));
-        let mut round: Vec<Answered> = (0..250).map(|number| answered(number % 2)).collect();
+        let answered = |place: usize| AnsweredQuery::Here(Arc::clone(&queries[place]), RenderingId(0));
+        let mut round: Vec<AnsweredQuery> = (0..250).map(|number| answered(number % 2)).collect();
         round.push(answered(2));
         leave_once(&mut round);
-        assert!(round.iter().map(Answered::key).eq(queries.iter().map(|query| &query.key)), "in their order");
+        assert!(
+            round.iter().map(AnsweredQuery::key).eq(queries.iter().map(|query| &query.key)),
+            "in their order"
+        );
     }
 }

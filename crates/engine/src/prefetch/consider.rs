@@ -41,13 +41,13 @@ use crate::model::event::ObservationWord;
 use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::{Anchors, anchor_of};
-use crate::prefetch::answered::{Answered, AnsweredQueries, Pushed, round_of};
+use crate::prefetch::answered::{AnsweredQueries, AnsweredQuery, PushOutcome, round_of};
 use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::orders::RoundOfOrders;
 use crate::prefetch::recent_keys::RecentKeys;
 
 /// Answered queries that wait, and those that were considered a moment ago.
-pub(super) struct Considering {
+pub(super) struct ConsiderQueue {
     answered: AnsweredQueries,
     considered: RecentKeys,
     anchors: Mutex<Anchors>,
@@ -55,7 +55,7 @@ pub(super) struct Considering {
     asking: Arc<Semaphore>,
 }
 
-impl Considering {
+impl ConsiderQueue {
     pub(super) fn new() -> Self {
         Self {
             answered: AnsweredQueries::new(),
@@ -84,7 +84,7 @@ struct Candidates {
 }
 
 /// A candidate, and its expected gain.
-struct Ranked {
+struct RankedCandidate {
     candidate: Candidate,
     /// Whether it pays by experience as well as by its own probability.
     pays: bool,
@@ -105,21 +105,21 @@ impl Prefetch {
     /// A request of this node's client was answered by this node.
     pub(super) fn answered_here(&self, ask: &Ask) {
         if self.is_considering() {
-            self.answered(&ask.query.key, || Answered::Here(Arc::clone(&ask.query), ask.rendering));
+            self.answered(&ask.query.key, || AnsweredQuery::Here(Arc::clone(&ask.query), ask.rendering));
         }
     }
 
     /// A forwarded request was answered by this node.
     pub(crate) fn answered_forwarded(&self, forwarded: &ForwardedAsk) {
         if self.is_considering() && forwarded.rest_bytes() <= ANSWERED_BYTES_MAX {
-            self.answered(forwarded.key(), || Answered::Forwarded(forwarded.clone()));
+            self.answered(forwarded.key(), || AnsweredQuery::Forwarded(forwarded.clone()));
         }
     }
 
-    fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> Answered) {
+    fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> AnsweredQuery) {
         let considering = &self.learning.considering;
         let is_first = considering.considered.is_first(key, self.context.now());
-        if is_first && considering.answered.push(answered) == Pushed::NoRoom {
+        if is_first && considering.answered.push(answered) == PushOutcome::NoRoom {
             self.note_observed(ObservationWord::Unconsidered, 1);
         }
     }
@@ -151,7 +151,7 @@ impl Prefetch {
     }
 
     /// The queries of a round at a quiet node. It begins with the first query, so that an idle node does nothing.
-    async fn all(&self, drained: &mut mpsc::Receiver<Answered>) -> Option<Vec<Answered>> {
+    async fn all(&self, drained: &mut mpsc::Receiver<AnsweredQuery>) -> Option<Vec<AnsweredQuery>> {
         self.learning.considering.answered.let_in_all();
         let first = drained.recv().await?;
         self.context.sleep(Millis(CONSIDER_EVERY_MS)).await;
@@ -160,7 +160,7 @@ impl Prefetch {
 
     /// The queries of a round at a busy node: the first ones of its last part, as many as are considered. The others are turned
     /// away, since one that waits costs time even if it is not considered: its memory is freed late, and by another thread.
-    async fn sampled(&self, drained: &mut mpsc::Receiver<Answered>) -> Option<Vec<Answered>> {
+    async fn sampled(&self, drained: &mut mpsc::Receiver<AnsweredQuery>) -> Option<Vec<AnsweredQuery>> {
         let answered = &self.learning.considering.answered;
         answered.let_in(0);
         self.context.sleep(Millis(CONSIDER_EVERY_MS_BUSY - CONSIDER_SAMPLED_MS)).await;
@@ -174,7 +174,7 @@ impl Prefetch {
 
     /// Considers the last ones of a round, which bounds the CPU time of considering: their sessions have not gone on yet. A busy
     /// node lets no more in.
-    async fn consider_round(self: &Arc<Self>, mut round: Vec<Answered>) {
+    async fn consider_round(self: &Arc<Self>, mut round: Vec<AnsweredQuery>) {
         let left_out = round.len().saturating_sub(CONSIDERED_IN_ROUND_MAX);
         self.note_observed(ObservationWord::Unconsidered, left_out);
         round.drain(..left_out);
@@ -230,11 +230,11 @@ impl Prefetch {
         });
     }
 
-    fn antecedent(&self, answered: Answered) -> Option<Antecedent> {
+    fn antecedent(&self, answered: AnsweredQuery) -> Option<Antecedent> {
         let policy = self.policy.now();
         let (query, rendering) = match answered {
-            Answered::Here(query, rendering) => (query, rendering),
-            Answered::Forwarded(forwarded) => {
+            AnsweredQuery::Here(query, rendering) => (query, rendering),
+            AnsweredQuery::Forwarded(forwarded) => {
                 // The path has answered it without reading it, if it was a hit.
                 let ask = forwarded.read(&self.hasher, &policy.allowed, self.context.now()).ok()?;
                 (ask.query, ask.rendering)
@@ -359,7 +359,7 @@ impl Prefetch {
         let load = self.origin.slots().map_or(0.0, |slots| ratio(self.origin.in_flight(), slots));
         // The threshold does not depend on the time of a run. That costs a look at the statement.
         let pays = |each: &Candidate| Prices::of(f64::NAN, load).pays(each.p);
-        let mut ranked: Vec<Ranked> =
+        let mut ranked: Vec<RankedCandidate> =
             candidates.into_iter().filter(pays).map(|each| self.ranked(before, each, load)).collect();
         ranked.sort_by(|one, other| other.expected_ms.total_cmp(&one.expected_ms));
         ranked.truncate(CANDIDATES_MAX);
@@ -369,7 +369,7 @@ impl Prefetch {
         let mut left: BTreeMap<SourceId, usize> = BTreeMap::new();
         let mut chosen = Vec::new();
         let mut was_refused = false;
-        for Ranked { candidate, pays, .. } in ranked {
+        for RankedCandidate { candidate, pays, .. } in ranked {
             let query = (Arc::clone(&candidate.statement), candidate.params.clone());
             if chosen.len() >= queries_max || seen.contains(&query) {
                 continue;
@@ -389,14 +389,14 @@ impl Prefetch {
         chosen
     }
 
-    fn ranked(&self, before: &Antecedent, candidate: Candidate, load: f64) -> Ranked {
+    fn ranked(&self, before: &Antecedent, candidate: Candidate, load: f64) -> RankedCandidate {
         let pattern = pattern_id(&candidate.statement);
         // It runs as the same principal, in the same database.
         let run_ms =
-            self.cache.pace().mean_ms(&before.query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);
+            self.cache.key_stats().mean_ms(&before.query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);
         let prices = Prices::of(run_ms, load);
         let p = self.calibrated(candidate.kind, candidate.p);
-        Ranked { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }
+        RankedCandidate { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }
     }
 }
 

@@ -22,7 +22,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use crate::model::ports::Clock;
-use crate::prefetch::tickets::{Learner, Resolved};
+use crate::prefetch::tickets::{Learner, ResolvedLaunch};
 
 /// Reads the operator's greatest number of candidates for one request, which a reload may change.
 pub(super) type QueriesMax = Box<dyn Fn() -> u32 + Send + Sync>;
@@ -33,7 +33,7 @@ pub(super) struct Feedback {
     model: Arc<Mutex<Successors>>,
     /// The operator's greatest number of candidates at this moment.
     queries_max: QueriesMax,
-    notes: Mutex<VecDeque<Resolved>>,
+    notes: Mutex<VecDeque<ResolvedLaunch>>,
     widths: Mutex<LruCache<SourceId, Width>>,
     trials: Mutex<Trials>,
     /// Forms refused by this node's own runs, each with its end.
@@ -58,7 +58,7 @@ impl Feedback {
     }
 
     /// Notes over the bound are lost: precision is an estimate.
-    fn note(&self, note: Resolved) {
+    fn note(&self, note: ResolvedLaunch) {
         let mut notes = self.notes.lock();
         if notes.len() < FEEDBACK_MAX {
             notes.push_back(note);
@@ -73,7 +73,7 @@ impl Feedback {
         }
         let now = self.clock.now();
         let mut model = self.model.lock();
-        for Resolved { source, form, resolution, .. } in notes {
+        for ResolvedLaunch { source, form, resolution, .. } in notes {
             model.launched(source, form, now);
             if resolution.is_used() {
                 model.used(source, form, now);
@@ -129,7 +129,7 @@ impl Learner for Feedback {
     /// Counted when it ends.
     fn launched(&self, _: SourceId, _: FormId) {}
 
-    fn resolved(&self, resolved: &Resolved) {
+    fn resolved(&self, resolved: &ResolvedLaunch) {
         self.note(*resolved);
     }
 
@@ -155,7 +155,7 @@ mod tests {
     use futures_util::future::BoxFuture;
     use hopcache_core::limits::PREFETCH_WINDOW;
     use hopcache_core::node::Incarnation;
-    use hopcache_learning::{Bounds, Lesson, OriginTag, PatternTag};
+    use hopcache_learning::{Bounds, OriginTag, PatternTag, TransitionCounts};
 
     use super::*;
     use crate::prefetch::{CandidateKind, Resolution};
@@ -181,7 +181,8 @@ mod tests {
     }
 
     fn end(node: &Feedback, form: FormId, resolution: Resolution, count: u32) {
-        let resolved = Resolved { source: SOURCE, form, kind: CandidateKind::Template, p: 0.5, resolution };
+        let resolved =
+            ResolvedLaunch { source: SOURCE, form, kind: CandidateKind::Template, p: 0.5, resolution };
         (0..count).for_each(|_| node.resolved(&resolved));
         node.work_in();
     }
@@ -190,8 +191,8 @@ mod tests {
     fn hear(to: &Feedback, from: &Feedback) {
         let digest = to.model.lock().digest(Still.now());
         let page = from.model.lock().answer_pull(&digest, Still.now());
-        let lesson = Lesson::decode(&page).unwrap();
-        to.model.lock().merge(&lesson, Still.now(), |_| true);
+        let counts = TransitionCounts::decode(&page).unwrap();
+        to.model.lock().merge(&counts, Still.now(), |_| true);
     }
 
     /// Issue 7, "its binding dropped": a form whose refusal is only heard of is not ordered, and this refusal is no

@@ -58,7 +58,7 @@ impl Prefetch {
         for key in keys {
             let another = view.owner(&key).filter(|owner| *owner != self.context.node());
             let fields = match another {
-                Some(_) => self.learning.lessons.fields.get(&key, now),
+                Some(_) => self.learning.transitions.fields.get(&key, now),
                 None => self.fields_known(&key),
             };
             match (fields, another) {
@@ -72,7 +72,7 @@ impl Prefetch {
         });
         for (key, fields) in join_all(questions).await.into_iter().flatten() {
             let Some(fields) = fields else { continue };
-            self.learning.lessons.fields.keep(key, Arc::clone(&fields), now);
+            self.learning.transitions.fields.keep(key, Arc::clone(&fields), now);
             known.insert(key, fields);
         }
         known
@@ -98,7 +98,7 @@ impl Prefetch {
 
     /// The fields of this node's copy, or those that the owner of the key gave not long ago.
     pub(super) fn fields_known(&self, key: &QueryKey) -> Option<Arc<Fields>> {
-        self.fields_here(key).or_else(|| self.learning.lessons.fields.get(key, self.context.now()))
+        self.fields_here(key).or_else(|| self.learning.transitions.fields.get(key, self.context.now()))
     }
 
     /// Answers another node's question, from memory.

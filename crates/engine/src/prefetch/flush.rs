@@ -14,7 +14,7 @@ use crate::prefetch::Prefetch;
 
 /// Plain data: how far a flush reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Flushed {
+pub struct FlushReach {
     /// Unused copies dropped.
     pub copies: u64,
     /// Nodes that flushed, this one included.
@@ -25,13 +25,13 @@ pub struct Flushed {
 
 impl Prefetch {
     /// Flushes here and on every node that can be asked.
-    pub async fn flush_waste(self: &Arc<Self>) -> Flushed {
-        let own = Flushed { copies: self.flush_waste_here(), nodes: 1, unreached: 0 };
+    pub async fn flush_waste(self: &Arc<Self>) -> FlushReach {
+        let own = FlushReach { copies: self.flush_waste_here(), nodes: 1, unreached: 0 };
         let nodes = self.invalidate.in_order_to_tell(&Scope::All);
         let told = nodes.into_iter().map(async |node| self.tell_to_flush(&node).await);
-        let add = async |sum: Flushed, copies: Option<u64>| match copies {
-            Some(copies) => Flushed { copies: sum.copies + copies, nodes: sum.nodes + 1, ..sum },
-            None => Flushed { unreached: sum.unreached + 1, ..sum },
+        let add = async |sum: FlushReach, copies: Option<u64>| match copies {
+            Some(copies) => FlushReach { copies: sum.copies + copies, nodes: sum.nodes + 1, ..sum },
+            None => FlushReach { unreached: sum.unreached + 1, ..sum },
         };
         stream::iter(told).buffered(PEERS_TOLD_AT_A_TIME).fold(own, add).await
     }

@@ -32,7 +32,7 @@ use hopcache_learning::gain::CandidateKind;
 use crate::cache::Provenance;
 use crate::cache::copy::{Life, SharedCopy};
 use crate::cache::flight::Seat;
-use crate::fetch::{FetchResult, FlightLeader, Gate, NotFetched, Terms, Verdict};
+use crate::fetch::{FetchRefusal, FetchResult, FlightLeader, Gate, Terms, Verdict};
 use crate::model::ask::{Hints, Query};
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::event::{Cause, Event, PrefetchWord};
@@ -63,7 +63,7 @@ impl Prefetch {
         self.may_prefetch(&order)?;
         let key = order.query.key;
         // Before the seat: a request that joins the flight finds its permit.
-        let run_ms = self.cache.pace().mean_ms(&order.query.cost_key());
+        let run_ms = self.cache.key_stats().mean_ms(&order.query.cost_key());
         let permit = self.tickets.begin(&key, self.flights_max(), run_ms)?;
         let Seat::Lead(leader) = self.fetch.flights().join(&key) else { return Err(Skip::InFlight) };
         let prefetch = Arc::clone(self);
@@ -172,7 +172,7 @@ impl Prefetch {
         let held = self.cache.look(&order.query.key);
         // Requests that join wait for the flight. It is given up after a time that runs of its pattern hardly ever
         // exceed, which bounds the delay.
-        let until = self.context.now() + self.cache.pace().run_ms_max(&order.query);
+        let until = self.context.now() + self.cache.key_stats().run_ms_max(&order.query);
         let job = self.job_of(&order, held.as_ref(), until);
         let gate = LaunchGate { prefetch: &self, order: &order, decision: OnceLock::new(), permit };
         let flown = match self.classify(&order, until).await {
@@ -180,8 +180,8 @@ impl Prefetch {
             Err(skip) => Err(skip),
         };
         let result = match flown {
-            Ok(Flown::Found(copy)) => FetchResult::Found(copy),
-            Ok(Flown::Launched(result, ticket)) => match &result {
+            Ok(FlownFlight::Found(copy)) => FetchResult::Found(copy),
+            Ok(FlownFlight::Launched(result, ticket)) => match &result {
                 FetchResult::Ran { copy, .. } | FetchResult::Found(copy) | FetchResult::Stale(copy) => {
                     ticket.is_dead_at(copy.dead_at());
                     result
@@ -258,15 +258,15 @@ impl Prefetch {
         job: &FetchJob,
         gate: &LaunchGate<'_>,
         held: Option<&SharedCopy>,
-    ) -> Result<Flown, Skip> {
+    ) -> Result<FlownFlight, Skip> {
         let fetched = self.fetch.fetch(job, Terms::prefetch(gate), held).await;
         let result = fetched.result().map_err(|why| match why {
-            NotFetched::Busy => Skip::InFlight,
-            NotFetched::NoStore => Skip::Degraded,
-            NotFetched::Closed => gate.skip(),
+            FetchRefusal::Busy => Skip::InFlight,
+            FetchRefusal::NoStore => Skip::Degraded,
+            FetchRefusal::Closed => gate.skip(),
         })?;
         match (result, gate.ticket()) {
-            (result, Some(ticket)) => Ok(Flown::Launched(result, ticket)),
+            (result, Some(ticket)) => Ok(FlownFlight::Launched(result, ticket)),
             (FetchResult::Found(copy), None) => {
                 // A copy that is in memory already is not put there again, because that would end its ticket.
                 let in_memory = self.cache.look(&job.query.key);
@@ -274,7 +274,7 @@ impl Prefetch {
                     return Err(Skip::Fresh);
                 }
                 self.skipped(Skip::Fresh);
-                Ok(Flown::Found(copy))
+                Ok(FlownFlight::Found(copy))
             }
             // By the terms of a prefetch nothing else ends without a run.
             (_, None) => Err(Skip::Degraded),
@@ -287,7 +287,7 @@ fn is_nearly_over(left: Millis, ttl_ms: Millis) -> bool {
 }
 
 /// The end of a flight that was not skipped.
-enum Flown {
+enum FlownFlight {
     /// The gate opened, and the run ended with this result.
     Launched(FetchResult, Arc<Ticket>),
     /// The store had a fresh value that memory did not have. Nothing was launched.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hopcache_core::limits::SUCCESSORS_SHOWN_AT_A_TIME;
 use hopcache_core::node::NodeName;
 use hopcache_learning::form::{Form, RealmTag};
-use hopcache_learning::{Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum};
+use hopcache_learning::{DecayedTally, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum};
 use tokio::task::yield_now;
 
 use crate::prefetch::{Prefetch, search};
@@ -28,7 +28,7 @@ pub struct PatternView {
     /// Candidates that it may launch for one request at this node, according to its precision.
     pub launches_max: usize,
     /// Launched and used of all of its successors, decayed.
-    pub outcome: Decayed,
+    pub outcome: DecayedTally,
     /// The likeliest first.
     pub successors: Vec<SuccessorView>,
 }
@@ -43,7 +43,7 @@ pub struct SuccessorView {
     /// Probability.
     pub p: f64,
     /// Counts, decayed.
-    pub counts: Decayed,
+    pub counts: DecayedTally,
     /// How much of `counts.seen` each node counted, the largest first: a known node's name, or the tag of a node that
     /// is no longer known.
     pub taught_by: Vec<(Result<NodeName, OriginTag>, f64)>,
@@ -75,7 +75,7 @@ impl Prefetch {
     /// wait for one slice of the search at most.
     pub async fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
         let now = self.context.now();
-        let known = &self.learning.lessons.patterns;
+        let known = &self.learning.transitions.patterns;
         let sources = search::find_sources(&self.learning.model, known, sought, sources_max, now).await;
         let names = self.origins();
         let mut views = Vec::with_capacity(sources.len());
@@ -94,22 +94,22 @@ impl Prefetch {
     #[must_use]
     pub fn learning_sizes(&self) -> LearningSizes {
         let model = self.learning.model.lock().sizes();
-        let lessons = &self.learning.lessons;
+        let transitions = &self.learning.transitions;
         LearningSizes {
             patterns: model.patterns,
             forms: model.forms,
-            sessions: lessons.sessions(),
-            waiting: self.learning.observing.len() + lessons.waiting(),
-            remembered: lessons.patterns.lock().len()
-                + lessons.fields.len()
+            sessions: transitions.sessions(),
+            waiting: self.learning.observing.len() + transitions.waiting(),
+            remembered: transitions.patterns.lock().len()
+                + transitions.fields.len()
                 + self.learning.considering.len()
                 + self.learning.considering.waiting()
                 + self.learning.ordering.len()
                 + self.learning.statements.len()
-                + lessons.tellers()
+                + transitions.clock_offsets()
                 + self.learning.feedback.len(),
             bytes: model.bytes,
-            session_bytes: lessons.session_bytes(),
+            session_bytes: transitions.session_bytes(),
         }
     }
 
@@ -134,7 +134,7 @@ impl Prefetch {
         let source = seen.source;
         let pattern = match source {
             SourceId::Pattern(tag) => Some(tag),
-            SourceId::Query(tag) => self.learning.lessons.patterns.lock().peek(&tag).copied(),
+            SourceId::Query(tag) => self.learning.transitions.patterns.lock().peek(&tag).copied(),
         };
         let model = self.learning.model.lock();
         let text = seen.text.or_else(|| model.pattern(pattern?).map(ToOwned::to_owned));

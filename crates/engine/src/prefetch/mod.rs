@@ -3,7 +3,7 @@
 //! | file | decides |
 //! |---|---|
 //! | `observe` | which answered requests are observed, and which node gets the observations |
-//! | `lessons` | which steps and counts the owner of a session learns from them |
+//! | `transitions` | which steps and counts the owner of a session learns from them |
 //! | `fields` | which nodes are asked for the fields of results |
 //! | `consider` | at the owner of an answered query's key: which queries may come next, in which order |
 //! | `answered` | nothing: answered queries that wait to be considered, and their gate |
@@ -31,7 +31,6 @@ mod fields;
 mod flush;
 mod launch;
 mod learned;
-mod lessons;
 mod observe;
 mod orders;
 mod recent_keys;
@@ -39,6 +38,7 @@ mod search;
 mod share;
 mod statements;
 mod tickets;
+mod transitions;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ use std::sync::atomic::{self, AtomicBool};
 
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::time::Millis;
-use hopcache_learning::tellers::Teller;
+use hopcache_learning::clock_offsets::SenderClock;
 use hopcache_learning::{Bounds, OriginTag, Successors};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -59,21 +59,21 @@ use crate::model::context::Context;
 use crate::model::policy::PolicyInForce;
 use crate::model::ports::{Origin, Routing, Spread};
 use crate::peers::PeerCalls;
-use crate::prefetch::consider::Considering;
+use crate::prefetch::consider::ConsiderQueue;
 use crate::prefetch::feedback::Feedback;
-use crate::prefetch::lessons::Lessons;
-use crate::prefetch::observe::Observing;
-use crate::prefetch::orders::Ordering;
+use crate::prefetch::observe::ObservationOutbox;
+use crate::prefetch::orders::OrderLimits;
 use crate::prefetch::statements::Statements;
 use crate::prefetch::tickets::Tickets;
+use crate::prefetch::transitions::TransitionLearning;
 use crate::refresh::Refresh;
 
 pub use crate::model::order::{Launch, Order, Skip};
-pub use flush::Flushed;
+pub use flush::FlushReach;
 pub use hopcache_learning::gain::CandidateKind;
 pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
 pub use learned::{LearningSizes, PatternView, SuccessorView};
-pub use tickets::{Learner, Resolution, Resolved};
+pub use tickets::{Learner, Resolution, ResolvedLaunch};
 
 /// Learns which queries sessions ask next, and runs them ahead of the requests.
 pub struct Prefetch {
@@ -91,7 +91,7 @@ pub struct Prefetch {
     policy: PolicyInForce,
     run_timeout_ms: Millis,
     probe_timeout_ms: Millis,
-    learning: Learning,
+    learning: LearningState,
     tickets: Arc<Tickets>,
 }
 
@@ -132,7 +132,7 @@ impl Prefetch {
             policy: in_force.clone(),
             run_timeout_ms: policy.run_timeout_ms,
             probe_timeout_ms: policy.probe_timeout_ms,
-            learning: Learning::new(context, hasher, in_force),
+            learning: LearningState::new(context, hasher, in_force),
             tickets: Tickets::new(Arc::clone(context.observer())),
         })
     }
@@ -178,7 +178,7 @@ impl Prefetch {
 
     /// A demand miss ran at the origin: the budget of launches grows with it.
     pub(crate) fn demand_miss(&self, query: &Query) {
-        self.tickets.demand_miss(self.cache.pace().mean_ms(&query.cost_key()));
+        self.tickets.demand_miss(self.cache.key_stats().mean_ms(&query.cost_key()));
     }
 
     /// A client's request joined the flight of a key, which may be a prefetch's.
@@ -193,7 +193,7 @@ impl Prefetch {
 
     /// Learns from the sessions that this node owns, and considers what follows the answers of its keys, for ever. The
     /// node spawns it once. A second call would consider nothing, but take some of the first one's lessons.
-    pub async fn learn_lessons(self: &Arc<Self>) -> Infallible {
+    pub async fn count_transitions(self: &Arc<Self>) -> Infallible {
         let (never, _) = tokio::join!(self.consider_for_ever(), self.learn_for_ever());
         never
     }
@@ -205,13 +205,13 @@ impl Prefetch {
 }
 
 /// Observations and lessons of a node.
-struct Learning {
+struct LearningState {
     /// This node, as the owners of sessions know it.
-    me: Teller,
-    observing: Observing,
-    lessons: Lessons,
-    considering: Considering,
-    ordering: Ordering,
+    me: SenderClock,
+    observing: ObservationOutbox,
+    transitions: TransitionLearning,
+    considering: ConsiderQueue,
+    ordering: OrderLimits,
     statements: Statements,
     /// How launches ended.
     feedback: Arc<Feedback>,
@@ -222,7 +222,7 @@ struct Learning {
     has_ended: AtomicBool,
 }
 
-impl Learning {
+impl LearningState {
     fn new(context: &Context, hasher: &KeyHasher, policy: &PolicyInForce) -> Self {
         let (me, clock) = (context.me(), context.clock());
         let tag = OriginTag::of(hasher, &me.node);
@@ -232,11 +232,11 @@ impl Learning {
         let policy = policy.clone();
         let queries_max = Box::new(move || policy.now().prefetch.queries_max);
         Self {
-            me: Teller { node: tag, life: me.incarnation },
-            observing: Observing::new(),
-            lessons: Lessons::new(),
-            considering: Considering::new(),
-            ordering: Ordering::new(),
+            me: SenderClock { node: tag, life: me.incarnation },
+            observing: ObservationOutbox::new(),
+            transitions: TransitionLearning::new(),
+            considering: ConsiderQueue::new(),
+            ordering: OrderLimits::new(),
             statements: Statements::new(),
             feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), queries_max)),
             model,

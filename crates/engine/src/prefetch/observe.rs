@@ -32,7 +32,7 @@ use crate::model::ask::{Ask, Query, SessionTag};
 use crate::model::event::{Event, ObservationWord};
 use crate::model::outcome::{Answer, Class, Outcome};
 use crate::peers;
-use crate::peers::message::{Observation, Observed, ObservedQuery, observed_pages};
+use crate::peers::message::{Observation, ObservationBatch, ObservedQuery, observed_pages};
 use crate::prefetch::Prefetch;
 
 /// An answered request of a session, as its entry node keeps it until the next round.
@@ -49,7 +49,7 @@ fn session_number(session: SessionTag) -> u64 {
 }
 
 /// Observations that were not sent yet.
-pub(super) struct Observing {
+pub(super) struct ObservationOutbox {
     queue: mpsc::Sender<AnsweredRequest>,
     /// The queue's end, until the task that drains it takes it.
     drained: Mutex<Option<mpsc::Receiver<AnsweredRequest>>>,
@@ -64,7 +64,7 @@ pub(super) struct Observing {
     tells: Arc<Semaphore>,
 }
 
-impl Observing {
+impl ObservationOutbox {
     pub(super) fn new() -> Self {
         let (queue, drained) = mpsc::channel(OBSERVATIONS_MAX);
         let tells = Arc::new(Semaphore::new(OBSERVED_TELLS_AT_A_TIME));
@@ -199,7 +199,7 @@ impl Prefetch {
         for (owner, theirs) in by_owner {
             if owner == *self.context.node() {
                 self.note_observed(ObservationWord::Sent, theirs.len());
-                self.take_lessons(theirs);
+                self.take_observations(theirs);
             } else {
                 for page in observed_pages(&theirs, self.learning.me, self.context.now()) {
                     self.tell_owner(owner.clone(), page);
@@ -224,8 +224,8 @@ impl Prefetch {
             if asked.len() < OBSERVED_OF_SESSION_MAX && !asked.contains(&query.key) {
                 asked.push(query.key);
                 let (session, query) = (*session, Arc::new(without_identity(&query)));
-                let teller = self.learning.me;
-                kept.push(Observation { query, session, began, ended, teller, began_there: began });
+                let sender = self.learning.me;
+                kept.push(Observation { query, session, began, ended, sender, began_there: began });
             }
         }
         self.note_observed(ObservationWord::Crowded, count - kept.len());
@@ -233,7 +233,7 @@ impl Prefetch {
     }
 
     /// In a task of its own: a silent owner does not delay the messages for others.
-    fn tell_owner(self: &Arc<Self>, owner: NodeName, page: Observed) {
+    fn tell_owner(self: &Arc<Self>, owner: NodeName, page: ObservationBatch) {
         let count = page.count();
         let permit = Arc::clone(&self.learning.observing.tells).try_acquire_owned();
         let Some(permit) = permit.ok().filter(|_| !self.learning.has_ended()) else {

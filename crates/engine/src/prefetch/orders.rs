@@ -23,12 +23,12 @@ use crate::prefetch::Prefetch;
 use crate::prefetch::candidate::{Antecedent, Candidate};
 
 /// The keys that were ordered a moment ago, and the bound on messages under way.
-pub(super) struct Ordering {
+pub(super) struct OrderLimits {
     ordered: Mutex<LruCache<QueryKey, MonoTime>>,
     messages: Arc<Semaphore>,
 }
 
-impl Ordering {
+impl OrderLimits {
     pub(super) fn new() -> Self {
         let most = NonZeroUsize::new(ORDERED_MAX).unwrap_or(NonZeroUsize::MIN);
         Self {

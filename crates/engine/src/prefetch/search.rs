@@ -3,7 +3,7 @@
 
 use hopcache_core::limits::SUCCESSORS_SOUGHT_AT_A_TIME;
 use hopcache_core::time::MonoTime;
-use hopcache_learning::{MostSeen, PatternTag, QueryTag, SeenSlice, SourceId, Successors};
+use hopcache_learning::{FrequentSources, PatternTag, QueryTag, SourceId, SourceSlice, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::task::yield_now;
@@ -17,7 +17,7 @@ pub(super) async fn find_sources(
     now: MonoTime,
 ) -> Vec<SourceId> {
     let mut term = SearchTerm::of(sought);
-    let (mut patterns, mut queries) = (MostSeen::new(sources_max), MostSeen::new(sources_max));
+    let (mut patterns, mut queries) = (FrequentSources::new(sources_max), FrequentSources::new(sources_max));
     let mut from = None;
     loop {
         let slice = term.slice(model, known, from, now);
@@ -54,7 +54,7 @@ impl SearchTerm {
         known: &Mutex<LruCache<QueryTag, PatternTag>>,
         from: Option<SourceId>,
         now: MonoTime,
-    ) -> SeenSlice {
+    ) -> SourceSlice {
         let model = model.lock();
         let known = known.lock();
         model.seen_slice(from, SUCCESSORS_SOUGHT_AT_A_TIME, now, |source, text| match source {

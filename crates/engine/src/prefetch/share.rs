@@ -19,7 +19,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
-use hopcache_learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages};
+use hopcache_learning::{Definition, Digest, FormId, MergeOutcome, OriginTag, PullBudget, TransitionCounts};
 
 use crate::model::event::{Event, ShareWord};
 use crate::peers;
@@ -29,7 +29,7 @@ use crate::prefetch::{Learner, Prefetch};
 /// What a pull asks for. Where sessions are many, pieces name new forms all the time. A page of rows with each missing definition
 /// would be known for the most part: 84 % of 10,000 counts a second, in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pulled {
+enum PullScope {
     /// Counts that differ, and missing definitions.
     All,
     /// Missing definitions.
@@ -51,7 +51,7 @@ impl Prefetch {
 
     /// Counts how launches ended, sends this node's lessons to other nodes, and asks for theirs, for ever. The node
     /// spawns it once.
-    pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
+    pub async fn share_transition_counts(self: &Arc<Self>) -> Infallible {
         if !self.policy.now().prefetch.is_on {
             return pending().await;
         }
@@ -84,7 +84,7 @@ impl Prefetch {
     /// merge of one piece takes.
     pub fn heard_spread(&self, piece: &Bytes) {
         if self.is_sharing() {
-            self.take_lesson(piece, Pulled::All);
+            self.take_transition_counts(piece, PullScope::All);
         }
     }
 
@@ -93,7 +93,7 @@ impl Prefetch {
             return pending().await;
         }
         let mut has_pulled = false;
-        let mut pages = PullPages::default();
+        let mut pages = PullBudget::default();
         let mut pulled_bytes = 0;
         loop {
             // A new node has everything to learn, and may not know another node yet.
@@ -112,7 +112,7 @@ impl Prefetch {
             self.name_members();
             pages.round();
             if let Some(node) = self.random_peer() {
-                let pulled = self.pull_from(&node, &mut pages, Pulled::All).await;
+                let pulled = self.pull_from(&node, &mut pages, PullScope::All).await;
                 has_pulled |= pulled.is_some();
                 pulled_bytes += pulled.unwrap_or(0);
             }
@@ -121,7 +121,7 @@ impl Prefetch {
 
     /// Asks the node that counted a form for its definition, unless that has arrived in the meantime: often it is in
     /// the next piece. Returns the pulled bytes.
-    async fn pull_definitions(&self, pages: &mut PullPages) -> u64 {
+    async fn pull_definitions(&self, pages: &mut PullBudget) -> u64 {
         self.context.sleep(Millis(PULL_SOON_MS)).await;
         let (lacks, by) = {
             let mut model = self.learning.model.lock();
@@ -129,7 +129,7 @@ impl Prefetch {
         };
         let node = by.filter(|_| lacks).and_then(|by| self.reachable_origin(by));
         match node {
-            Some(node) => self.pull_from(&node, pages, Pulled::Definitions).await.unwrap_or(0),
+            Some(node) => self.pull_from(&node, pages, PullScope::Definitions).await.unwrap_or(0),
             None => 0,
         }
     }
@@ -159,7 +159,7 @@ impl Prefetch {
 
     /// Pulls from a node until it has little news, nothing is asked for, or no pages are left. Returns the bytes of
     /// digests and pages; `None` if the node did not answer.
-    async fn pull_from(&self, node: &NodeName, pages: &mut PullPages, what: Pulled) -> Option<u64> {
+    async fn pull_from(&self, node: &NodeName, pages: &mut PullBudget, what: PullScope) -> Option<u64> {
         let mut bytes = 0;
         while let Some(digest) = self.digest_of(what)
             && pages.take()
@@ -172,7 +172,7 @@ impl Prefetch {
             };
             self.note_shared(ShareWord::Pulled, 1);
             bytes += (digest_bytes + page.len()) as u64;
-            let merged = self.take_lesson(&page, what);
+            let merged = self.take_transition_counts(&page, what);
             if !merged.is_worth_another() {
                 break;
             }
@@ -181,11 +181,11 @@ impl Prefetch {
     }
 
     /// The digest of a pull; `None` if there is nothing to ask for.
-    fn digest_of(&self, what: Pulled) -> Option<Digest> {
+    fn digest_of(&self, what: PullScope) -> Option<Digest> {
         let mut model = self.learning.model.lock();
         match what {
-            Pulled::All => Some(model.digest(self.context.now())),
-            Pulled::Definitions => model.digest_of_wants(),
+            PullScope::All => Some(model.digest(self.context.now())),
+            PullScope::Definitions => model.digest_of_wants(),
         }
     }
 
@@ -201,21 +201,21 @@ impl Prefetch {
     }
 
     /// Merges a piece or a page. A node that does not share sends an empty page.
-    fn take_lesson(&self, bytes: &Bytes, what: Pulled) -> Merged {
-        let lesson = match Lesson::decode(bytes) {
-            Ok(lesson) => lesson,
-            Err(_) if bytes.is_empty() => return Merged::default(),
+    fn take_transition_counts(&self, bytes: &Bytes, what: PullScope) -> MergeOutcome {
+        let counts = match TransitionCounts::decode(bytes) {
+            Ok(counts) => counts,
+            Err(_) if bytes.is_empty() => return MergeOutcome::default(),
             Err(why) => {
                 tracing::debug!(%why, "a lesson of another node cannot be read");
                 self.note_shared(ShareWord::Refused, 1);
-                return Merged::default();
+                return MergeOutcome::default();
             }
         };
         let now = self.context.now();
         let is_true = |definition: &Definition| self.is_true(definition);
         let merged = match what {
-            Pulled::All => self.learning.model.lock().merge(&lesson, now, is_true),
-            Pulled::Definitions => self.learning.model.lock().merge_definitions(&lesson, now, is_true),
+            PullScope::All => self.learning.model.lock().merge(&counts, now, is_true),
+            PullScope::Definitions => self.learning.model.lock().merge_definitions(&counts, now, is_true),
         };
         // However a row has come, in a piece or in a page of a node that has not heard of the form either.
         if merged.lacks.is_some() {

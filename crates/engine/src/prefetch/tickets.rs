@@ -63,7 +63,7 @@ impl Resolution {
 
 /// Plain data: a launch that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Resolved {
+pub struct ResolvedLaunch {
     /// The query that was asked before.
     pub source: SourceId,
     /// The successor of it.
@@ -82,7 +82,7 @@ pub trait Learner: Send + Sync + 'static {
     /// A run of this successor begins.
     fn launched(&self, source: SourceId, form: FormId);
     /// A launch ended.
-    fn resolved(&self, resolved: &Resolved);
+    fn resolved(&self, resolved: &ResolvedLaunch);
     /// The server refuses the statement itself: the form is not to be launched again for a while.
     fn refused(&self, source: SourceId, form: FormId);
     /// Whether the server refused it not long ago.
@@ -198,12 +198,12 @@ pub(super) struct Tickets {
 struct Table {
     last: u64,
     pending: BTreeMap<u64, Weak<Ticket>>,
-    flying: HashMap<QueryKey, Flying>,
+    flying: HashMap<QueryKey, FlyingLaunch>,
 }
 
 /// A flight that was launched and has not ended.
 #[derive(Default)]
-struct Flying {
+struct FlyingLaunch {
     ticket: Option<Weak<Ticket>>,
     /// Whether a demand request joined it before its run began.
     is_joined: bool,
@@ -274,7 +274,7 @@ impl Tickets {
             if table.flying.len() >= runs_max {
                 return Err(Skip::OriginBusy);
             }
-            table.flying.insert(*key, Flying::default());
+            table.flying.insert(*key, FlyingLaunch::default());
             self.flying.store(table.flying.len(), Ordering::Release);
         }
         let (price, has_token) = {
@@ -346,7 +346,13 @@ impl Tickets {
             Resolution::Wasted => PrefetchWord::Wasted(kind),
         }));
         if let Some(learner) = self.learner.get() {
-            learner.resolved(&Resolved { source: ticket.source, form: ticket.form, kind, p, resolution });
+            learner.resolved(&ResolvedLaunch {
+                source: ticket.source,
+                form: ticket.form,
+                kind,
+                p,
+                resolution,
+            });
         }
     }
 }

@@ -13,7 +13,7 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{Life, MemoryCopy, SharedCopy};
 use crate::cache::flight::Leader;
-use crate::fetch::{FetchResult, HeldLease, NotFetched, Terms};
+use crate::fetch::{FetchRefusal, FetchResult, HeldLease, Terms};
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::event::{Cause, Event, RefreshWord};
 use crate::model::job::FetchJob;
@@ -21,17 +21,17 @@ use crate::model::outcome::Kept;
 use crate::model::ports::{OriginError, OriginFault};
 use crate::model::span::scaled;
 use crate::refresh::Refresh;
-use crate::refresh::queue::{Counted, QueuePlace, is_heavy};
+use crate::refresh::queue::{CountGuard, QueuePlace, is_heavy};
 
 /// The copy to replace, without its bytes: a refresh may wait long.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Replaced {
+pub(super) struct ReplacedCopy {
     token: Option<Token>,
     read_started: MonoTime,
     cost_ms: Millis,
 }
 
-impl Replaced {
+impl ReplacedCopy {
     pub(super) fn of(copy: &MemoryCopy) -> Self {
         Self { token: copy.token(), read_started: copy.read_started(), cost_ms: copy.cost_ms() }
     }
@@ -56,10 +56,10 @@ pub(super) struct RefreshTask {
     /// The seat, until the refresh has ended.
     seat: Option<Leader<QueryKey, ()>>,
     job: FetchJob,
-    replaced: Replaced,
+    replaced: ReplacedCopy,
     began: MonoTime,
     /// Its place in the count of refreshes that began and have not ended.
-    counted: Option<Counted>,
+    counted: Option<CountGuard>,
 }
 
 impl RefreshTask {
@@ -67,7 +67,7 @@ impl RefreshTask {
         refresh: &Arc<Refresh>,
         seat: Leader<QueryKey, ()>,
         job: FetchJob,
-        replaced: Replaced,
+        replaced: ReplacedCopy,
     ) -> Self {
         let counted = refresh.queue.begin();
         refresh.context.note(Event::Refresh(RefreshWord::Triggered));
@@ -125,7 +125,7 @@ impl Drop for RefreshTask {
 }
 
 /// How one try ended.
-enum Tried {
+enum AttemptEnd {
     /// The try found a newer value.
     NewValue(FetchResult),
     /// No newer value, and another try would not help.
@@ -150,7 +150,7 @@ impl Refresh {
         loop {
             let Some(worker) = place.worker().await else { return };
             let tried = self.try_once(&task, lease.take(), tries > 0).await;
-            if matches!(tried, Tried::Gone) {
+            if matches!(tried, AttemptEnd::Gone) {
                 let key = *task.key();
                 drop(task);
                 self.invalidate.forget_refused(&key);
@@ -161,11 +161,11 @@ impl Refresh {
             }
             drop(worker);
             match tried {
-                Tried::NewValue(result) => return task.complete(&result),
-                Tried::Over | Tried::Gone => return,
-                Tried::Again => tries += 1,
+                AttemptEnd::NewValue(result) => return task.complete(&result),
+                AttemptEnd::Over | AttemptEnd::Gone => return,
+                AttemptEnd::Again => tries += 1,
                 // This was no try and does not use one up. Its own count keeps it from waiting for ever for other runs.
-                Tried::HeldBack => waits += 1,
+                AttemptEnd::HeldBack => waits += 1,
             }
             if tries.max(waits) > self.policy().retries_max {
                 return;
@@ -196,18 +196,18 @@ impl Refresh {
         self.queue.enter(&task.job.query, self.context.now())
     }
 
-    async fn try_once(&self, task: &RefreshTask, lease: Option<HeldLease>, is_retry: bool) -> Tried {
+    async fn try_once(&self, task: &RefreshTask, lease: Option<HeldLease>, is_retry: bool) -> AttemptEnd {
         // Dropping an unused lease gives it back.
         if !task.is_attached() || self.queue.is_ended() {
-            return Tried::Over;
+            return AttemptEnd::Over;
         }
         if lease.is_none()
             && let Some(copy) = self.newer_in_memory(task)
         {
-            return Tried::NewValue(FetchResult::Found(copy));
+            return AttemptEnd::NewValue(FetchResult::Found(copy));
         }
         if lease.is_none() && self.fetch.held_back(task.key()).is_some() {
-            return Tried::HeldBack;
+            return AttemptEnd::HeldBack;
         }
         if is_retry {
             self.context.note(Event::Refresh(RefreshWord::Retried));
@@ -220,10 +220,10 @@ impl Refresh {
             biased;
             tried = self.fetch_newer(job, &task.replaced, lease) => tried,
             // Dropped, the try gives its lease back.
-            () = self.context.lifecycle().flights_handed_on() => Tried::Over,
+            () = self.context.lifecycle().flights_handed_on() => AttemptEnd::Over,
             // The competition and the run have this deadline themselves. This timer is for an origin that ignores its
             // deadline: the run is dropped, which counts as timed out and gives the lease back.
-            () = self.context.sleep(Millis(timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS))) => Tried::Again,
+            () = self.context.sleep(Millis(timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS))) => AttemptEnd::Again,
         }
     }
 
@@ -238,9 +238,9 @@ impl Refresh {
     async fn fetch_newer(
         &self,
         mut job: FetchJob,
-        replaced: &Replaced,
+        replaced: &ReplacedCopy,
         mut lease: Option<HeldLease>,
-    ) -> Tried {
+    ) -> AttemptEnd {
         let held = self.cache.look(&job.query.key);
         let mut is_second = false;
         loop {
@@ -250,7 +250,7 @@ impl Refresh {
             match self.fetch.fetch(&job, terms, held.as_ref()).await.result() {
                 // The replaced entry, which a store whose clock was set back takes for young (F24).
                 Ok(FetchResult::Found(copy)) if copy.token() == replaced.token && is_second => {
-                    return Tried::Over;
+                    return AttemptEnd::Over;
                 }
                 Ok(FetchResult::Found(copy)) if copy.token() == replaced.token => {
                     // Storing the replaced entry took longer than reading it: by the store's age it is at least this
@@ -261,33 +261,33 @@ impl Refresh {
                     is_second = true;
                 }
                 Ok(result) => return tried(result),
-                Err(NotFetched::Busy) => return Tried::Again,
+                Err(FetchRefusal::Busy) => return AttemptEnd::Again,
                 // No refresh without a lease: otherwise every node would run one.
-                Err(NotFetched::NoStore | NotFetched::Closed) => return Tried::Over,
+                Err(FetchRefusal::NoStore | FetchRefusal::Closed) => return AttemptEnd::Over,
             }
         }
     }
 }
 
-fn tried(result: FetchResult) -> Tried {
+fn tried(result: FetchResult) -> AttemptEnd {
     match result {
         FetchResult::Found(_) | FetchResult::Ran { kept: Kept::Stored | Kept::InMemory, .. } => {
-            Tried::NewValue(result)
+            AttemptEnd::NewValue(result)
         }
         FetchResult::Failed(OriginError { kind, .. }) => match kind {
-            kind if kind.refuses_statement() => Tried::Gone,
+            kind if kind.refuses_statement() => AttemptEnd::Gone,
             OriginFault::Failed(_) | OriginFault::Unauthorized(_) | OriginFault::TooLarge { .. } => {
-                Tried::Over
+                AttemptEnd::Over
             }
             OriginFault::Transient(_)
             | OriginFault::Unreachable(_)
             | OriginFault::Cut(_)
             | OriginFault::TimedOut
             | OriginFault::Overloaded
-            | OriginFault::TooManyRuns => Tried::Again,
+            | OriginFault::TooManyRuns => AttemptEnd::Again,
         },
-        FetchResult::HeldBack { .. } => Tried::HeldBack,
+        FetchResult::HeldBack { .. } => AttemptEnd::HeldBack,
         // A newer leader exists, or the result cannot be kept.
-        FetchResult::Ran { .. } | FetchResult::Stale(_) | FetchResult::NotARead(_) => Tried::Over,
+        FetchResult::Ran { .. } | FetchResult::Stale(_) | FetchResult::NotARead(_) => AttemptEnd::Over,
     }
 }

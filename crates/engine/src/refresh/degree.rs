@@ -39,14 +39,14 @@ pub(crate) enum DegreeWish {
 }
 
 /// The task that asks. However it ends, another may be started.
-struct Asking {
+struct DegreeWorker {
     refresh: Arc<Refresh>,
     is_done: bool,
 }
 
-impl Asking {
+impl DegreeWorker {
     async fn work(mut self) {
-        while let Some(question) = self.refresh.cache.pace().degrees().next() {
+        while let Some(question) = self.refresh.cache.key_stats().degrees().next() {
             if self.refresh.context.tasks().is_closed() {
                 return;
             }
@@ -56,10 +56,10 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for DegreeWorker {
     fn drop(&mut self) {
         if !self.is_done {
-            self.refresh.cache.pace().degrees().abandon();
+            self.refresh.cache.key_stats().degrees().abandon();
         }
     }
 }
@@ -68,12 +68,12 @@ impl Refresh {
     /// For the simulator: the degree of the graph node that a query starts from, if this node knows it. Asks nobody.
     #[must_use]
     pub fn degree_of(&self, query: &Query, hint: Option<u64>) -> Degree {
-        degree(hint, self.cache.pace().degrees().learned(&query.key, self.context.now()))
+        degree(hint, self.cache.key_stats().degrees().learned(&query.key, self.context.now()))
     }
 
     /// Whether there may be something to learn for this key now.
     pub(crate) fn lacks_degree(&self, key: &QueryKey, now: MonoTime) -> bool {
-        self.uses_degrees() && !self.cache.pace().degrees().is_settled(key, now)
+        self.uses_degrees() && !self.cache.key_stats().degrees().is_settled(key, now)
     }
 
     /// The wish of a plan that is about to be made for a copy with `left` of its soft TTL, after `hits` hits.
@@ -93,7 +93,11 @@ impl Refresh {
         if rule.mode == Mode::Adaptive || hits >= limits::DEGREE_HITS_MIN {
             return DegreeWish::Ask;
         }
-        if self.cache.pace().degrees().has_looked_at(key) { DegreeWish::Nothing } else { DegreeWish::Look }
+        if self.cache.key_stats().degrees().has_looked_at(key) {
+            DegreeWish::Nothing
+        } else {
+            DegreeWish::Look
+        }
     }
 
     /// For the simulator: learns the degree for a query, as a plan that wishes `DegreeWish::Ask` does.
@@ -107,10 +111,10 @@ impl Refresh {
     pub(crate) fn learn_degree_as(self: &Arc<Self>, query: &Arc<Query>, wish: DegreeWish) {
         let question = self.question(query);
         let tag = question.as_ref().map(|question| question.tag);
-        self.cache.pace().degrees().look_at(query.key, tag);
+        self.cache.key_stats().degrees().look_at(query.key, tag);
         let Some(question) = question.filter(|_| wish == DegreeWish::Ask) else { return };
-        if self.cache.pace().degrees().want(question, self.context.now()) == Start::Worker {
-            self.context.spawn(Asking { refresh: Arc::clone(self), is_done: false }.work());
+        if self.cache.key_stats().degrees().want(question, self.context.now()) == Start::Worker {
+            self.context.spawn(DegreeWorker { refresh: Arc::clone(self), is_done: false }.work());
         }
     }
 
@@ -144,7 +148,7 @@ impl Refresh {
             self.context
                 .note(Event::DegreeAsked { is_known: matches!(answer_of(&ended), DegreeAnswer::Degree(_)) });
         }
-        self.cache.pace().degrees().told(question, answer_of(&ended), self.context.now());
+        self.cache.key_stats().degrees().told(question, answer_of(&ended), self.context.now());
     }
 }
 

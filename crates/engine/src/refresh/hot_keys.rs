@@ -19,7 +19,7 @@ use crate::model::event::{Cause, Event, RefreshWord};
 use crate::model::identity::Identity;
 use crate::model::job::FetchJob;
 use crate::refresh::Refresh;
-use crate::refresh::queue::{Counted, QueuePlace, Worker, is_heavy};
+use crate::refresh::queue::{CountGuard, QueuePlace, Worker, is_heavy};
 
 /// The hottest keys of this node, in no order.
 #[derive(Default)]
@@ -92,7 +92,7 @@ pub(crate) struct HotRead {
     place: Option<QueuePlace>,
     began: MonoTime,
     /// Its place in the count of refreshes that began and have not ended.
-    counted: Option<Counted>,
+    counted: Option<CountGuard>,
     is_new: bool,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! [`hopcache_core::refresh`] decides when a fresh entry is due. This module decides which node draws: the key's owner,
 //! which serves the entry from its memory. A hit counts itself on its copy and compares the rest of the soft TTL with
-//! one number there (`cache::copy_pace`). `queue.rs` decides which refreshes run and which wait, `attempt.rs` how a try
+//! one number there (`cache::refresh_schedule`). `queue.rs` decides which refreshes run and which wait, `attempt.rs` how a try
 //! goes and ends.
 //!
 //! I1 and early refreshes: a freshness window begins with a run. A stored early refresh begins the next window. The
@@ -36,7 +36,7 @@ use crate::model::event::{Event, RefreshWord};
 use crate::model::job::FetchJob;
 use crate::model::policy::{PolicyInForce, RefreshPolicy};
 use crate::model::ports::Origin;
-use crate::refresh::attempt::{RefreshTask, Replaced};
+use crate::refresh::attempt::{RefreshTask, ReplacedCopy};
 use crate::refresh::degree::DegreeWish;
 use crate::refresh::hot_keys::HotKeys;
 use crate::refresh::queue::{Queue, QueuePlace};
@@ -60,7 +60,7 @@ pub struct Refresh {
 
 /// The largest age of an entry that is newer than this copy.
 pub(crate) fn older_than(copy: &MemoryCopy, now: MonoTime) -> Millis {
-    Replaced::of(copy).age_max_ms(now)
+    ReplacedCopy::of(copy).age_max_ms(now)
 }
 
 impl Refresh {
@@ -128,7 +128,7 @@ impl Refresh {
     ) {
         self.arrive(copy, (hits, now), &job);
         match copy.life(now) {
-            Life::Fresh(left) if !copy.pace().looks_at(left) => return,
+            Life::Fresh(left) if !copy.schedule().looks_at(left) => return,
             Life::Fresh(left) => {
                 if !self.is_early_due(key, copy, (left, now), hits, &job) {
                     return;
@@ -213,16 +213,16 @@ impl Refresh {
         hits: u32,
         job: &impl Fn() -> Option<FetchJob>,
     ) -> bool {
-        if !self.cache.pace().may_refresh_early(copy) {
-            copy.pace().never_early();
+        if !self.cache.key_stats().may_refresh_early(copy) {
+            copy.schedule().never_early();
             return false;
         }
         if !copy.is_refresh_due(now) {
             return false;
         }
-        let plan = copy.pace().plan(left).unwrap_or_else(|| {
+        let plan = copy.schedule().plan(left).unwrap_or_else(|| {
             self.consider_degree(key, copy, (left, now), job);
-            self.cache.pace().plan_anew(key, copy, (left, now))
+            self.cache.key_stats().plan_anew(key, copy, (left, now))
         });
         #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
         let left_ms = left.0 as f64;
@@ -242,7 +242,7 @@ impl Refresh {
         }
         let wish = self.degree_wish(
             key,
-            &self.cache.pace().facts_of(key, copy, now),
+            &self.cache.key_stats().facts_of(key, copy, now),
             (left, copy.heat().arrivals()),
         );
         if wish != DegreeWish::Nothing
@@ -274,7 +274,7 @@ impl Refresh {
         };
         // Hits in the meantime need not find the seat taken. The end of the refresh sets a better time.
         put_off(self.policy().timeout_ms);
-        let task = RefreshTask::new(self, seat, job, Replaced::of(copy));
+        let task = RefreshTask::new(self, seat, job, ReplacedCopy::of(copy));
         self.context.spawn(Arc::clone(self).refresh_through(task, place, None));
     }
 
@@ -290,7 +290,7 @@ impl Refresh {
             // A refresh is under way here already. It takes the lease that this gives back.
             return drop(lease);
         };
-        let task = RefreshTask::new(self, seat, job, Replaced::of(copy));
+        let task = RefreshTask::new(self, seat, job, ReplacedCopy::of(copy));
         self.context.spawn(Arc::clone(self).refresh_through(task, QueuePlace::AtWork(worker), Some(lease)));
     }
 

@@ -51,21 +51,21 @@ struct State {
     at_work: BTreeMap<PrincipalScope, usize>,
     waiting: usize,
     /// The waiting refreshes of each principal, in order of arrival.
-    lines: BTreeMap<PrincipalScope, VecDeque<Waiting>>,
+    lines: BTreeMap<PrincipalScope, VecDeque<WaitingCaller>>,
     /// Each waiting principal, once; the next one first.
     circle: VecDeque<PrincipalScope>,
     numbers: u64,
-    seen: Seen,
+    seen: LastPrincipals,
 }
 
-struct Waiting {
+struct WaitingCaller {
     number: u64,
     caller: oneshot::Sender<Worker>,
 }
 
 /// Detects whether there is more than one principal.
 #[derive(Default)]
-struct Seen {
+struct LastPrincipals {
     latest: Option<(PrincipalScope, MonoTime)>,
     /// When a principal other than the latest was seen last.
     other_at: Option<MonoTime>,
@@ -79,18 +79,18 @@ pub(super) struct Worker {
 }
 
 /// One of a bounded number. Dropped, it makes room.
-pub(super) struct Counted(Arc<AtomicUsize>);
+pub(super) struct CountGuard(Arc<AtomicUsize>);
 
 /// A refresh's place.
 pub(super) enum QueuePlace {
     /// It may run at once.
     AtWork(Worker),
     /// It waits for a worker.
-    InLine(InLine),
+    InLine(WaitingPlace),
 }
 
 /// A place in the line. Dropped, it makes room.
-pub(super) struct InLine {
+pub(super) struct WaitingPlace {
     shared: Arc<Shared>,
     scope: PrincipalScope,
     number: u64,
@@ -128,13 +128,13 @@ impl Queue {
     }
 
     /// Counts a refresh until it ends, wherever it is.
-    pub(super) fn begin(&self) -> Option<Counted> {
-        Counted::among(&self.begun, usize::MAX)
+    pub(super) fn begin(&self) -> Option<CountGuard> {
+        CountGuard::among(&self.begun, usize::MAX)
     }
 
     /// Room for a refresh that sleeps before its next try.
-    pub(super) fn fall_asleep(&self) -> Option<Counted> {
-        Counted::among(&self.asleep, REFRESHES_ASLEEP_MAX).filter(|_| !self.is_ended())
+    pub(super) fn fall_asleep(&self) -> Option<CountGuard> {
+        CountGuard::among(&self.asleep, REFRESHES_ASLEEP_MAX).filter(|_| !self.is_ended())
     }
 
     /// Ends the queue: no refresh gets a worker any more, and those that wait or sleep end.
@@ -212,7 +212,7 @@ impl Shared {
         Some(QueuePlace::InLine(place))
     }
 
-    fn stand_in_line(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> InLine {
+    fn stand_in_line(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> WaitingPlace {
         let (caller, called) = oneshot::channel();
         let number = state.numbers;
         state.numbers += 1;
@@ -221,8 +221,8 @@ impl Shared {
         if line.is_empty() {
             state.circle.push_back(scope);
         }
-        line.push_back(Waiting { number, caller });
-        InLine { shared: Arc::clone(self), scope, number, called }
+        line.push_back(WaitingCaller { number, caller });
+        WaitingPlace { shared: Arc::clone(self), scope, number, called }
     }
 
     fn hire(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> Worker {
@@ -251,7 +251,7 @@ impl State {
         !self.has_ended && self.running < workers_max && own < most
     }
 
-    fn next(&mut self, workers_max: usize) -> Option<(PrincipalScope, Waiting)> {
+    fn next(&mut self, workers_max: usize) -> Option<(PrincipalScope, WaitingCaller)> {
         let turn = self.circle.iter().position(|scope| self.may_run(scope, workers_max))?;
         let scope = self.circle.remove(turn)?;
         let line = self.lines.get_mut(&scope)?;
@@ -267,7 +267,7 @@ impl State {
 
     /// Takes the youngest refresh out of the longest line, unless that is `scope`'s line or would become shorter than
     /// it.
-    fn push_out_for(&mut self, scope: &PrincipalScope) -> Option<Waiting> {
+    fn push_out_for(&mut self, scope: &PrincipalScope) -> Option<WaitingCaller> {
         let own = self.lines.get(scope).map_or(0, VecDeque::len);
         let longest = self.lines.iter().max_by_key(|(_, line)| line.len()).map(|(longest, _)| *longest)?;
         // The new refresh counts as waiting, too.
@@ -275,7 +275,7 @@ impl State {
         self.leave(&longest, youngest)
     }
 
-    fn leave(&mut self, scope: &PrincipalScope, number: u64) -> Option<Waiting> {
+    fn leave(&mut self, scope: &PrincipalScope, number: u64) -> Option<WaitingCaller> {
         let line = self.lines.get_mut(scope)?;
         let place = line.iter().position(|each| each.number == number)?;
         let left = line.remove(place)?;
@@ -288,7 +288,7 @@ impl State {
     }
 }
 
-impl Seen {
+impl LastPrincipals {
     fn note(&mut self, scope: PrincipalScope, now: MonoTime) {
         if let Some((latest, at)) = self.latest
             && latest != scope
@@ -310,7 +310,7 @@ impl QueuePlace {
     }
 }
 
-impl Drop for InLine {
+impl Drop for WaitingPlace {
     fn drop(&mut self) {
         // A worker that was sent and not taken is dropped with the channel, after this, and goes to the next.
         let left = self.shared.state.lock().leave(&self.scope, self.number);
@@ -335,7 +335,7 @@ impl Drop for Worker {
     }
 }
 
-impl Counted {
+impl CountGuard {
     fn among(counter: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         let more = |count: usize| (count < most).then_some(count + 1);
         counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
@@ -343,7 +343,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -48,18 +48,18 @@ pub struct RefreshView {
 impl Refresh {
     /// This node's facts for the refresh of a key, with its copy if it has one.
     pub(crate) fn facts_here(&self, key: &QueryKey, held: Option<&MemoryCopy>) -> RefreshFacts {
-        let (now, pace) = (self.context.now(), self.cache.pace());
+        let (now, key_stats) = (self.context.now(), self.cache.key_stats());
         let copy = held.map(|copy| {
-            let facts = pace.facts_of(key, copy, now);
+            let facts = key_stats.facts_of(key, copy, now);
             let left_ms = match copy.life(now) {
                 Life::Fresh(left) => left,
                 Life::Stale(_) | Life::Dead => Millis::ZERO,
             };
-            let is_early = pace.may_refresh_early(copy);
+            let is_early = key_stats.may_refresh_early(copy);
             let plan = if is_early { self.policy().rule.plan(&facts) } else { Plan::default() };
             CopyRefreshFacts { facts, left_ms, plan }
         });
-        RefreshFacts { degree: pace.degrees().learned(key, now), copy }
+        RefreshFacts { degree: key_stats.degrees().learned(key, now), copy }
     }
 
     /// The owner's facts, applied to this query and to its caller's hints.
@@ -82,7 +82,7 @@ impl Refresh {
         match copy {
             _ if !refresh.is_early => Timing::Off,
             _ if ttl_ms < refresh.ttl_ms_min => Timing::BelowMinTtl,
-            Some(copy) if self.cache.pace().is_below_ttl_min(copy.facts.ttl_ms) => Timing::BelowMinTtl,
+            Some(copy) if self.cache.key_stats().is_below_ttl_min(copy.facts.ttl_ms) => Timing::BelowMinTtl,
             Some(copy) if copy.plan == Plan::default() => Timing::NotStored,
             Some(copy) => Timing::Planned(copy.plan.timing),
             None => Timing::NoCopy,

@@ -4,14 +4,14 @@ use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 
 use crate::model::ports::{OriginError, OriginFault, WriteOf};
 use crate::writes::Writes;
 
 /// Plain data: a mark, and what Neo4j was asked for after it.
-pub(super) struct Asked {
-    pub(super) before: Option<Written>,
+pub(super) struct NewestAnswer {
+    pub(super) before: Option<WritePosition>,
     pub(super) newest: Newest,
 }
 
@@ -30,9 +30,9 @@ pub(super) enum Newest {
 
 impl Writes {
     /// Asks Neo4j for its newest transaction.
-    pub(super) async fn ask_newest(&self, of: &WriteOf, name: DatabaseTag) -> Asked {
-        let before = self.cache.written().of(name);
-        Asked { before, newest: self.newest(of).await }
+    pub(super) async fn ask_newest(&self, of: &WriteOf, name: DatabaseTag) -> NewestAnswer {
+        let before = self.cache.write_positions().of(name);
+        NewestAnswer { before, newest: self.newest(of).await }
     }
 
     async fn newest(&self, of: &WriteOf) -> Newest {

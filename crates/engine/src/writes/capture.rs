@@ -24,7 +24,7 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::tags::TagId;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
-use hopcache_core::written::{Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::write_position::{WriteEpoch, WritePosition, WriteRecord};
 use hopcache_packstream::{Reader, Value, encode};
 
 use crate::model::event::InvalidationWord;
@@ -49,7 +49,7 @@ pub(super) struct Capture {
 pub(super) struct ForeignIds {
     pub(super) after: TransactionId,
     pub(super) newest: Position,
-    pub(super) epoch: WrittenEpoch,
+    pub(super) epoch: WriteEpoch,
 }
 
 impl Writes {
@@ -77,7 +77,7 @@ impl Writes {
         let Some(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
         let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
         let records = if self.has_triggers {
-            vec![WrittenRecord::of_all(name, Written::at(ids.epoch, ids.newest))]
+            vec![WriteRecord::of_all(name, WritePosition::at(ids.epoch, ids.newest))]
         } else {
             records_of(name, (ids.newest.database, ids.epoch), &touched)
         };
@@ -129,12 +129,12 @@ impl Capture {
 
 fn records_of(
     name: DatabaseTag,
-    (database, epoch): (DatabaseUuid, WrittenEpoch),
+    (database, epoch): (DatabaseUuid, WriteEpoch),
     touched: &BTreeMap<TagId, TransactionId>,
-) -> Vec<WrittenRecord> {
-    let record = |(tag, id): (&TagId, &TransactionId)| WrittenRecord {
+) -> Vec<WriteRecord> {
+    let record = |(tag, id): (&TagId, &TransactionId)| WriteRecord {
         name,
-        written: Written::at(epoch, Position { database, id: *id }),
+        written: WritePosition::at(epoch, Position { database, id: *id }),
         tag: Some(*tag),
     };
     touched.iter().map(record).collect()

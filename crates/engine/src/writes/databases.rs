@@ -1,5 +1,5 @@
 //! Finds out which database a name leads to at this node's Neo4j, before anything is taken from elsewhere: an entry of the store, or a
-//! former owner's copy. What belongs to another database is no answer here (`core::written::Known`, `cache::databases`).
+//! former owner's copy. What belongs to another database is no answer here (`core::written::KnownDatabase`, `cache::databases`).
 //!
 //! A run tells it by the way. A node that has run nothing yet asks Neo4j once for each name, with an empty transaction. If Neo4j does
 //! not answer, the store's word counts: what a node with the same `origin.uri` has said last. Schedule:
@@ -21,7 +21,7 @@ use hopcache_core::limits::{
     WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Known, Learned, Written, WrittenRecord};
+use hopcache_core::write_position::{KnownDatabase, NameChange, WritePosition, WriteRecord};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +34,7 @@ use crate::writes::runs::asker;
 
 /// Questions for the databases behind names.
 #[derive(Default)]
-pub(super) struct Asking(Mutex<BTreeMap<DatabaseTag, Question>>);
+pub(super) struct DatabaseQuestions(Mutex<BTreeMap<DatabaseTag, Question>>);
 
 /// The last question for a name.
 struct Question {
@@ -97,13 +97,13 @@ impl Writes {
 
     fn may_be_lost(&self, query: &Query, copy: &MemoryCopy) -> bool {
         let (name, read_started) = (query.tags.database(), copy.read_started());
-        copy.range().is_some_and(|range| self.cache.written().may_be_lost(name, range, read_started))
+        copy.range().is_some_and(|range| self.cache.write_positions().may_be_lost(name, range, read_started))
     }
 
     /// Completes when this node knows which database the query's name leads to, or cannot find out now.
     pub(crate) async fn know(self: &Arc<Self>, query: &Query) {
         let name = query.tags.database();
-        if self.cache.written().known(name).is_some_and(|known| known.is_confirmed) {
+        if self.cache.write_positions().known(name).is_some_and(|known| known.is_confirmed) {
             return;
         }
         if let Some(ended) = self.question(query) {
@@ -148,12 +148,12 @@ impl Writes {
         } else if let Ok(Some(database)) =
             self.store.remember(self.cluster, (self.cache.server(), name), None).await
         {
-            self.cache.learn(name, Known { database, is_confirmed: false, newest: None });
+            self.cache.learn(name, KnownDatabase { database, is_confirmed: false, newest: None });
         }
     }
 
     /// What this node's Neo4j says about a name; `None` if it does not answer.
-    async fn ask_whose(&self, name: DatabaseTag, of: &WriteOf) -> Option<Known> {
+    async fn ask_whose(&self, name: DatabaseTag, of: &WriteOf) -> Option<KnownDatabase> {
         if !self.origin.is_reachable() {
             return None;
         }
@@ -164,9 +164,9 @@ impl Writes {
             () = self.context.sleep(within) => return None,
         };
         Some(match answer.ok()? {
-            Some(newest) => Known::by_answer(newest, asked),
+            Some(newest) => KnownDatabase::by_answer(newest, asked),
             // It tells no transactions.
-            None => Known {
+            None => KnownDatabase {
                 database: DatabaseUuid::standing_in(self.cache.server(), name),
                 is_confirmed: true,
                 newest: None,
@@ -175,10 +175,10 @@ impl Writes {
     }
 
     /// This node's Neo4j has shown which database a name leads to. The store remembers it for nodes that start while Neo4j is away.
-    pub(super) fn learned(self: &Arc<Self>, name: DatabaseTag, found: Known) {
+    pub(super) fn learned(self: &Arc<Self>, name: DatabaseTag, found: KnownDatabase) {
         // Neo4j has carried out administration in `system`, whatever the client has named.
         let is_elsewhere = found.database == DatabaseUuid::SYSTEM && name != self.system;
-        if is_elsewhere || self.cache.learn(name, found) == Learned::Nothing {
+        if is_elsewhere || self.cache.learn(name, found) == NameChange::Nothing {
             return;
         }
         let (writes, at) = (Arc::clone(self), (self.cache.server(), name));
@@ -194,25 +194,25 @@ impl Writes {
 
     /// A run by this name that began at `began` has ended at this position.
     pub(super) fn learned_by_run(self: &Arc<Self>, name: DatabaseTag, to: Position, began: MonoTime) {
-        let known = self.cache.written().known(name).filter(|known| known.database == to.database);
+        let known = self.cache.write_positions().known(name).filter(|known| known.database == to.database);
         if !known.is_some_and(|known| known.is_confirmed && known.newest.is_some()) {
-            self.learned(name, Known::by_answer(to, began));
+            self.learned(name, KnownDatabase::by_answer(to, began));
         }
     }
 
     /// The latest positions that this node has heard of, of each database that has this name.
-    fn seen_by(&self, name: DatabaseTag) -> Vec<Written> {
+    fn seen_by(&self, name: DatabaseTag) -> Vec<WritePosition> {
         let later = TransactionId(u64::MAX);
         let of = |database| self.seen_of(name, Position { database, id: later });
-        self.cache.written().databases_of(name).into_iter().filter_map(of).collect()
+        self.cache.write_positions().databases_of(name).into_iter().filter_map(of).collect()
     }
 
     /// Ids have gone back if a node has told of a later one before Neo4j was asked.
-    fn compare_with(self: &Arc<Self>, name: DatabaseTag, before: &[Written], found: Known) {
+    fn compare_with(self: &Arc<Self>, name: DatabaseTag, before: &[WritePosition], found: KnownDatabase) {
         let Some((id, _)) = found.newest else { return };
         let newest = Position { database: found.database, id };
         let before = before.iter().find(|before| before.database() == found.database);
-        let (written, is_back) = self.cache.written().after_asking(before.copied(), newest);
+        let (written, is_back) = self.cache.write_positions().after_asking(before.copied(), newest);
         if is_back {
             self.went_back(name, written);
         }
@@ -237,20 +237,20 @@ impl Writes {
             questions.get_mut(&name).is_some_and(|last| !std::mem::replace(&mut last.was_back, true))
         };
         if is_news {
-            let before = Written::at(self.epoch_of(to.database), to);
-            let (written, _) = self.cache.written().after_asking(Some(before), Position { id, ..to });
+            let before = WritePosition::at(self.epoch_of(to.database), to);
+            let (written, _) = self.cache.write_positions().after_asking(Some(before), Position { id, ..to });
             self.went_back(name, written);
         }
         true
     }
 
     /// Ids of a database have gone back to this mark: its entries are purged.
-    fn went_back(self: &Arc<Self>, name: DatabaseTag, written: Written) {
+    fn went_back(self: &Arc<Self>, name: DatabaseTag, written: WritePosition) {
         self.tallies.forget_known(name);
         if self.lease_ms().is_none() {
             return self.purge_names(written);
         }
-        let record = WrittenRecord::of_all(name, written);
+        let record = WriteRecord::of_all(name, written);
         self.note(&[record], InvalidationWord::ForeignWrite);
         self.purge_names(written);
         let writes = Arc::clone(self);

@@ -26,17 +26,17 @@ use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Change, Written, WrittenRecord};
+use hopcache_core::write_position::{Change, WritePosition, WriteRecord};
 
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{Scope, WriteOf};
 use crate::writes::Writes;
-use crate::writes::asking::{Asked, Newest};
+use crate::writes::asking::{Newest, NewestAnswer};
 use crate::writes::pending::{OpenWrite, WriteEnd};
 use crate::writes::refusals::Fate;
 
 /// A write whose answer was lost.
-pub(super) struct Doubt {
+pub(super) struct PendingRecheck {
     of: WriteOf,
     /// After this time Neo4j cannot commit it any more.
     until: MonoTime,
@@ -116,11 +116,11 @@ impl Writes {
     pub(super) async fn own_write(
         self: &Arc<Self>,
         of: &WriteOf,
-        (name, count): (DatabaseTag, Option<(u64, Written)>),
-        before: Option<Written>,
+        (name, count): (DatabaseTag, Option<(u64, WritePosition)>),
+        before: Option<WritePosition>,
         position: Position,
-    ) -> Option<Written> {
-        let (written, is_back) = self.cache.written().after_own_write(before, position);
+    ) -> Option<WritePosition> {
+        let (written, is_back) = self.cache.write_positions().after_own_write(before, position);
         let counted = count.and_then(|(number, known)| {
             let after = known.position().filter(|_| known.is_comparable(&written))?.id;
             Some(CountedWrite { name, number, written, after })
@@ -134,16 +134,20 @@ impl Writes {
         self: &Arc<Self>,
         (of, name): (&WriteOf, DatabaseTag),
         word: InvalidationWord,
-    ) -> Option<Written> {
+    ) -> Option<WritePosition> {
         let asked = self.ask_newest(of, name).await;
         self.tell_newest((of, name), asked, word).await
     }
 
     /// As [`Writes::ask_and_tell`], after Neo4j has refused the write. If it refuses this identity even the question, it has carried out
     /// nothing for it, and nothing ends: otherwise anybody without rights could end all entries again and again.
-    pub(super) async fn ask_of_refused(self: &Arc<Self>, of: &WriteOf, name: DatabaseTag) -> Option<Written> {
+    pub(super) async fn ask_of_refused(
+        self: &Arc<Self>,
+        of: &WriteOf,
+        name: DatabaseTag,
+    ) -> Option<WritePosition> {
         match self.ask_newest(of, name).await {
-            Asked { newest: Newest::Forbidden, .. } => None,
+            NewestAnswer { newest: Newest::Forbidden, .. } => None,
             asked => self.tell_newest((of, name), asked, InvalidationWord::OwnWrite).await,
         }
     }
@@ -152,17 +156,17 @@ impl Writes {
     pub(super) async fn tell_newest(
         self: &Arc<Self>,
         (of, name): (&WriteOf, DatabaseTag),
-        Asked { before, newest }: Asked,
+        NewestAnswer { before, newest }: NewestAnswer,
         word: InvalidationWord,
-    ) -> Option<Written> {
+    ) -> Option<WritePosition> {
         match newest {
             Newest::NoDatabase => return None,
             Newest::At(position) => {
-                let (written, is_back) = self.cache.written().after_asking(before, position);
+                let (written, is_back) = self.cache.write_positions().after_asking(before, position);
                 return self.note_and_tell(name, (written, &of.touched), is_back, word).await;
             }
             Newest::Forbidden | Newest::Unknown => {
-                if let Some(written) = self.cache.written().in_doubt(name) {
+                if let Some(written) = self.cache.write_positions().in_doubt(name) {
                     return self.note_and_tell(name, (written, &Touched::Anything), false, word).await;
                 }
             }
@@ -175,9 +179,9 @@ impl Writes {
     /// A write may have written in any database: the marks of those that this node knows become unsettled. That of the
     /// write's own name is told apart.
     async fn end_elsewhere(self: &Arc<Self>, own: DatabaseTag) {
-        let marks = self.cache.written();
-        let others = marks.names().into_iter().filter(|name| *name != own);
-        let unsettled = others.filter_map(|name| Some((name, marks.in_doubt(name)?)));
+        let positions = self.cache.write_positions();
+        let others = positions.names().into_iter().filter(|name| *name != own);
+        let unsettled = others.filter_map(|name| Some((name, positions.in_doubt(name)?)));
         let told = unsettled.map(|(name, written)| {
             self.note_and_tell(name, (written, &Touched::Anything), false, InvalidationWord::OwnWrite)
         });
@@ -188,10 +192,10 @@ impl Writes {
     pub(super) async fn note_and_tell(
         self: &Arc<Self>,
         name: DatabaseTag,
-        of_write: (Written, &Touched),
+        of_write: (WritePosition, &Touched),
         is_back: bool,
         word: InvalidationWord,
-    ) -> Option<Written> {
+    ) -> Option<WritePosition> {
         self.note_tell_and_count(name, of_write, (is_back, None), word).await
     }
 
@@ -199,11 +203,11 @@ impl Writes {
     async fn note_tell_and_count(
         self: &Arc<Self>,
         name: DatabaseTag,
-        (written, touched): (Written, &Touched),
+        (written, touched): (WritePosition, &Touched),
         (is_back, counted): (bool, Option<CountedWrite>),
         word: InvalidationWord,
-    ) -> Option<Written> {
-        let records = self.cache.written().records_of(name, written, touched);
+    ) -> Option<WritePosition> {
+        let records = self.cache.write_positions().records_of(name, written, touched);
         let has_place = !self.note(&records, word).is_full();
         if is_back {
             self.purge_names(written);
@@ -218,11 +222,11 @@ impl Writes {
     }
 
     /// Takes the marks of one write. However many tags it has touched, it counts as one.
-    pub(super) fn note(&self, records: &[WrittenRecord], word: InvalidationWord) -> Change {
+    pub(super) fn note(&self, records: &[WriteRecord], word: InvalidationWord) -> Change {
         let mut noted = Change::Known;
         let mut is_later = false;
         for record in records {
-            self.doubt_other(record);
+            self.recheck_other(record);
             let change = self.take(*record);
             match change {
                 // Entries by other names of the database need the other marks too.
@@ -254,15 +258,15 @@ impl Writes {
     fn ask_again_later(self: &Arc<Self>, of: WriteOf, name: DatabaseTag) {
         let beyond = Millis(of.timeout_ms.0.saturating_add(WRITTEN_ASK_BEYOND_MS));
         let until = self.context.now() + beyond;
-        let mut doubts = self.doubts.lock();
-        let is_first = !doubts.contains_key(&name);
-        let doubt = doubts.entry(name).or_insert(Doubt { of: of.clone(), until });
-        doubt.until = doubt.until.max(until);
-        let may_name_graph = doubt.of.may_name_graph || of.may_name_graph;
-        let changes_rights = doubt.of.changes_rights || of.changes_rights;
-        let touched = of.touched.clone().and(&doubt.of.touched);
-        doubt.of = WriteOf { may_name_graph, changes_rights, touched, ..of };
-        drop(doubts);
+        let mut rechecks = self.rechecks.lock();
+        let is_first = !rechecks.contains_key(&name);
+        let recheck = rechecks.entry(name).or_insert(PendingRecheck { of: of.clone(), until });
+        recheck.until = recheck.until.max(until);
+        let may_name_graph = recheck.of.may_name_graph || of.may_name_graph;
+        let changes_rights = recheck.of.changes_rights || of.changes_rights;
+        let touched = of.touched.clone().and(&recheck.of.touched);
+        recheck.of = WriteOf { may_name_graph, changes_rights, touched, ..of };
+        drop(rechecks);
         if is_first {
             let writes = Arc::clone(self);
             // A leaving node waits for no write that was lost: its last question is told.
@@ -271,11 +275,11 @@ impl Writes {
     }
 
     /// Whether no lost write of this name can be committed any more, at a question of `asked`. Then it is forgotten.
-    fn is_doubt_over(&self, name: DatabaseTag, asked: MonoTime) -> bool {
-        let mut doubts = self.doubts.lock();
-        let is_over = doubts.get(&name).is_none_or(|doubt| doubt.until <= asked);
+    fn is_recheck_over(&self, name: DatabaseTag, asked: MonoTime) -> bool {
+        let mut rechecks = self.rechecks.lock();
+        let is_over = rechecks.get(&name).is_none_or(|recheck| recheck.until <= asked);
         if is_over {
-            doubts.remove(&name);
+            rechecks.remove(&name);
         }
         is_over
     }
@@ -284,7 +288,7 @@ impl Writes {
         loop {
             self.context.sleep(Millis(WRITTEN_ASK_AGAIN_MS)).await;
             let asked = self.context.now();
-            let Some(of) = self.doubts.lock().get(&name).map(|doubt| doubt.of.clone()) else { return };
+            let Some(of) = self.rechecks.lock().get(&name).map(|recheck| recheck.of.clone()) else { return };
             if of.may_name_graph {
                 self.end_elsewhere(name).await;
             }
@@ -293,7 +297,7 @@ impl Writes {
                 // Its end is told when Neo4j says it. Until then readers get what is cached.
                 continue;
             }
-            if self.is_doubt_over(name, asked) {
+            if self.is_recheck_over(name, asked) {
                 if of.changes_rights {
                     // It is committed in `system`, if at all, and the question was about another database.
                     self.purge(&Scope::All).await;

@@ -15,7 +15,7 @@ use crate::writes::Writes;
 
 /// How a write that was told has ended the entries that it touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Invalidated {
+pub enum InvalidationOutcome {
     /// Only those: they depend on what it has touched.
     Touched,
     /// All of its database. This node has asked nothing of that database so far, so it cannot ask for its newest transaction.
@@ -25,15 +25,19 @@ pub enum Invalidated {
 impl Writes {
     /// Ends the entries that depend on what a write past this cluster has touched. It returns when no node that is in touch
     /// serves them. `None` if writes end no entries here (`freshness.mode = "ttl"`).
-    pub async fn invalidate(self: &Arc<Self>, database: &str, touched: Touched) -> Option<Invalidated> {
+    pub async fn invalidate(
+        self: &Arc<Self>,
+        database: &str,
+        touched: Touched,
+    ) -> Option<InvalidationOutcome> {
         self.lease_ms()?;
         let name = DatabaseTag::of(&self.hasher, database);
         let Some(of) = self.watching.asker(name) else {
             self.purge_name(name).await;
-            return Some(Invalidated::Database);
+            return Some(InvalidationOutcome::Database);
         };
         let of = WriteOf { touched: self.with_triggers(touched), ..of };
         self.ask_and_tell((&of, name), InvalidationWord::ForeignWrite).await;
-        Some(Invalidated::Touched)
+        Some(InvalidationOutcome::Touched)
     }
 }

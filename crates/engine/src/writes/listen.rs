@@ -12,23 +12,23 @@ use std::future::pending;
 
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::PAUSE_LOOK_RETRY_MS;
-use hopcache_core::proof::{LookNumber, Report};
+use hopcache_core::limits::PAUSE_POLL_RETRY_MS;
+use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Place, Written, WrittenRecord};
+use hopcache_core::write_position::{Place, WritePosition, WriteRecord};
 
-use crate::model::ports::{Heard, Scope, Store};
-use crate::peers::message::ToldWrites;
+use crate::model::ports::{Scope, Store, StorePoll};
+use crate::peers::message::WriteNews;
 use crate::writes::Writes;
 
 /// What the store has shown so far.
 #[derive(Default)]
-struct Shown {
+struct StoreView {
     /// The looks of reports; `None` before the first look of this node.
-    reports: Option<BTreeMap<(DatabaseTag, DatabaseUuid), LookNumber>>,
+    reports: Option<BTreeMap<(DatabaseTag, DatabaseUuid), PollNumber>>,
     /// Marks that found no place, so that each ends entries once.
-    without_place: BTreeMap<Place, Written>,
+    without_place: BTreeMap<Place, WritePosition>,
 }
 
 impl Writes {
@@ -36,21 +36,21 @@ impl Writes {
     pub(crate) async fn follow(&self) -> Infallible {
         let Some(lease_ms) = self.lease_ms() else { return pending().await };
         let lease = self.cache.lease();
-        let mut shown = Shown::default();
+        let mut shown = StoreView::default();
         loop {
             let began = self.context.now();
-            let looked = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
+            let polled = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
             let mut has_heard = false;
-            if let Ok(Heard { records, look, reports }) = looked {
+            if let Ok(StorePoll { records, poll, reports }) = polled {
                 self.take_all(&records, &mut shown);
                 self.compare_reports(&reports, &mut shown);
                 if self.mend(&records).await {
                     has_heard = true;
-                    self.cache.proofs().take(look, (began, self.context.now()), &reports);
+                    self.cache.proofs().take(poll, (began, self.context.now()), &reports);
                     if !lease.is_held(self.context.now()) {
                         self.was_out_of_touch();
                     }
-                    lease.looked(began);
+                    lease.polled(began);
                 }
             }
             if !has_heard {
@@ -58,7 +58,7 @@ impl Writes {
             }
             // Requests that wait have asked already. To look at once would be a busy loop while the store is away.
             let is_waited_for = !has_heard && lease.is_waited_for(self.context.now());
-            let pause = if is_waited_for { Millis(PAUSE_LOOK_RETRY_MS) } else { Millis(lease_ms.0 / 2) };
+            let pause = if is_waited_for { Millis(PAUSE_POLL_RETRY_MS) } else { Millis(lease_ms.0 / 2) };
             tokio::select! {
                 biased;
                 () = lease.wanted(), if !is_waited_for => {}
@@ -75,8 +75,8 @@ impl Writes {
     }
 
     /// Takes the store's records.
-    fn take_all(&self, records: &[WrittenRecord], shown: &mut Shown) {
-        let places: BTreeSet<_> = records.iter().map(WrittenRecord::place).collect();
+    fn take_all(&self, records: &[WriteRecord], shown: &mut StoreView) {
+        let places: BTreeSet<_> = records.iter().map(WriteRecord::place).collect();
         for record in records {
             if self.take(*record).is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
@@ -89,27 +89,27 @@ impl Writes {
 
     /// A watcher that asks at this node's own address, since this node's last look, has met another database: this node has to ask
     /// again. A watcher at another address may be before another Neo4j, and says nothing about this one.
-    fn compare_reports(&self, reports: &[Report], shown: &mut Shown) {
-        let looks = |report: &Report| ((report.name, report.database), report.looked);
-        let before = shown.reports.replace(reports.iter().map(looks).collect());
+    fn compare_reports(&self, reports: &[Report], shown: &mut StoreView) {
+        let polled_at = |report: &Report| ((report.name, report.database), report.polled);
+        let before = shown.reports.replace(reports.iter().map(polled_at).collect());
         for report in reports {
-            let (named, looked) = looks(report);
-            let is_new = before.as_ref().is_some_and(|before| before.get(&named) != Some(&looked));
+            let (named, polled) = polled_at(report);
+            let is_new = before.as_ref().is_some_and(|before| before.get(&named) != Some(&polled));
             if report.server != self.cache.server() {
                 continue;
             }
-            let known = self.cache.written().known(report.name);
+            let known = self.cache.write_positions().known(report.name);
             self.cache.hear_of(report.name, report.database);
             if is_new && known.is_some_and(|known| known.database != report.database) {
-                self.cache.doubt(report.name);
+                self.cache.recheck(report.name);
             }
         }
     }
 
     /// A write that has just ended was in another database than its name leads to here: this node has to ask again.
-    pub(super) fn doubt_other(&self, record: &WrittenRecord) {
-        if self.cache.written().is_anothers(record) {
-            self.cache.doubt(record.name);
+    pub(super) fn recheck_other(&self, record: &WriteRecord) {
+        if self.cache.write_positions().is_anothers(record) {
+            self.cache.recheck(record.name);
         }
     }
 
@@ -119,35 +119,35 @@ impl Writes {
     }
 
     /// Puts back the marks that the store lacks. Whether it has all of them then.
-    async fn mend(&self, records: &[WrittenRecord]) -> bool {
+    async fn mend(&self, records: &[WriteRecord]) -> bool {
         let stored: BTreeMap<_, _> = records.iter().map(|record| (record.place(), record.written)).collect();
-        let has = |place, own: &WrittenRecord| {
-            stored.get(&place).is_some_and(|stored: &Written| stored.is_at_or_after(&own.written))
+        let has = |place, own: &WriteRecord| {
+            stored.get(&place).is_some_and(|stored: &WritePosition| stored.is_at_or_after(&own.written))
         };
-        let lacks = |own: &WrittenRecord| !has(own.place(), own) && !has(own.place_of_all(), own);
-        let missing: Vec<_> = self.cache.written().records().into_iter().filter(lacks).collect();
+        let lacks = |own: &WriteRecord| !has(own.place(), own) && !has(own.place_of_all(), own);
+        let missing: Vec<_> = self.cache.write_positions().records().into_iter().filter(lacks).collect();
         missing.is_empty() || self.tell_store_of(&missing).await.is_ok()
     }
 
     /// The marks that this node knows.
     #[must_use]
-    pub fn known(&self) -> Vec<WrittenRecord> {
-        self.cache.written().records()
+    pub fn known(&self) -> Vec<WriteRecord> {
+        self.cache.write_positions().records()
     }
 
     /// Another node tells these. Returns the marks for everything that this node knows of the same names now.
     ///
     /// The counts come last: what they account for has left its marks. Where a mark finds no place they count for nothing: the store
     /// may still have what the write has ended.
-    pub(crate) fn hear(&self, told: &ToldWrites) -> Vec<WrittenRecord> {
+    pub(crate) fn hear(&self, told: &WriteNews) -> Vec<WriteRecord> {
         let mut has_places = true;
-        let known = |record: &WrittenRecord| {
-            self.doubt_other(record);
+        let known = |record: &WriteRecord| {
+            self.recheck_other(record);
             if self.take(*record).is_full() {
                 has_places = false;
                 self.forget_name(record.name);
             }
-            self.cache.written().record_of_all(record.name, record.written.database())
+            self.cache.write_positions().record_of_all(record.name, record.written.database())
         };
         let mut known: Vec<_> = told.records.iter().filter_map(known).collect();
         known.dedup();

@@ -13,10 +13,10 @@
 //! | `tokens` | labels, types and keys of transactions that are rolled back |
 //! | `rights` | tells whoever keeps what Neo4j has said about users |
 //! | `runs` | what a run has to carry, and what its end shows |
-//! | `telling` | tells the mark to the other nodes and to the store, and waits for them |
+//! | `broadcast` | tells the mark to the other nodes and to the store, and waits for them |
 //! | `listen` | hears marks and reports from the store |
-//! | `marks` | the marks, for people |
-//! | `marked` | what is counted, and touched, where each write counts up a marker |
+//! | `database_positions` | the marks, for people |
+//! | `marker` | what is counted, and touched, where each write counts up a marker |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `databases` | which database a name leads to here, and whose stored entries are taken |
 //! | `watch` | notices transactions that went past this cluster |
@@ -28,15 +28,16 @@
 //! This room runs no statement of clients. It asks Neo4j for its newest transaction, and for captured changes.
 
 mod asking;
+mod broadcast;
 mod capture;
 mod changes;
+mod database_positions;
 mod databases;
 mod effects;
 mod ended;
 mod invalidated;
 mod listen;
-mod marked;
-mod marks;
+mod marker;
 mod parts;
 mod pending;
 mod refusals;
@@ -44,7 +45,6 @@ mod restored;
 mod rights;
 mod runs;
 mod tallies;
-mod telling;
 mod tokens;
 mod watch;
 
@@ -56,7 +56,7 @@ use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
 use hopcache_core::limits::WRITTEN_DATABASES_MAX;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 
 use crate::cache::{Cache, WatchedStore};
@@ -64,22 +64,22 @@ use crate::invalidate::Invalidate;
 use crate::model::context::Context;
 use crate::model::ports::{Origin, Routing, Users, WriteOf};
 use crate::peers::PeerCalls;
+use crate::writes::broadcast::InvalidationBroadcast;
 use crate::writes::capture::Capture;
-use crate::writes::databases::Asking;
+use crate::writes::databases::DatabaseQuestions;
 pub(crate) use crate::writes::databases::Unfit;
-use crate::writes::ended::Doubt;
+use crate::writes::ended::PendingRecheck;
 use crate::writes::parts::OpenParts;
 use crate::writes::pending::OpenWrite;
-use crate::writes::restored::Purging;
+use crate::writes::restored::PendingPurges;
 use crate::writes::runs::later;
 use crate::writes::tallies::OwnTallies;
-use crate::writes::telling::Telling;
-use crate::writes::watch::Watching;
+use crate::writes::watch::Watchers;
 
+pub use database_positions::{DatabasePositions, watched_words};
 pub use effects::{Effects, NetChange};
-pub use invalidated::Invalidated;
-pub use marked::MARKER_KEY;
-pub use marks::{DatabaseMarks, watched_words};
+pub use invalidated::InvalidationOutcome;
+pub use marker::MARKER_KEY;
 pub use pending::PendingWrite;
 pub use tokens::MadeTokens;
 
@@ -94,15 +94,15 @@ pub struct Writes {
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
     cluster: ClusterTag,
-    telling: Telling,
+    broadcast: InvalidationBroadcast,
     tallies: Arc<OwnTallies>,
-    watching: Watching,
+    watching: Watchers,
     capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
-    doubts: Mutex<BTreeMap<DatabaseTag, Doubt>>,
+    rechecks: Mutex<BTreeMap<DatabaseTag, PendingRecheck>>,
     /// Restored databases whose entries are being purged.
-    purging: Purging,
-    asking: Asking,
+    purging: PendingPurges,
+    asking: DatabaseQuestions,
     /// Whether the origin runs code of its own in the transactions of writes, or has rights that depend on labels or properties:
     /// then a write changes more than it touches.
     has_triggers: bool,
@@ -132,13 +132,13 @@ impl Writes {
             origin: Arc::clone(origin),
             hasher: hasher.clone(),
             cluster: ClusterTag::of(hasher),
-            telling: Telling::default(),
+            broadcast: InvalidationBroadcast::default(),
             tallies: Arc::default(),
-            watching: Watching::default(),
+            watching: Watchers::default(),
             capture: Capture::default(),
-            doubts: Mutex::default(),
-            purging: Purging::default(),
-            asking: Asking::default(),
+            rechecks: Mutex::default(),
+            purging: PendingPurges::default(),
+            asking: DatabaseQuestions::default(),
             has_triggers,
             users: OnceLock::new(),
             system: DatabaseTag::of(hasher, rights::SYSTEM),
@@ -158,7 +158,7 @@ impl Writes {
         }
         of.touched = self.with_triggers(of.touched);
         let name = DatabaseTag::of(&self.hasher, &of.database);
-        let before = self.cache.written().of(name);
+        let before = self.cache.write_positions().of(name);
         let known = self.known_by(name, before);
         let mut shown = self.shown.lock();
         if shown.len() < WRITTEN_DATABASES_MAX {
@@ -174,18 +174,18 @@ impl Writes {
     }
 
     /// The latest id of a database that this node knows of: by the last report, and by its mark.
-    fn known_by(&self, name: DatabaseTag, mark: Option<Written>) -> Option<Written> {
+    fn known_by(&self, name: DatabaseTag, write_position: Option<WritePosition>) -> Option<WritePosition> {
         let report = self.cache.report(name)?;
         let settled = Position { database: report.database, id: report.accounts.settled };
-        let settled = Written::at(report.epoch, settled);
-        later(Some(settled), mark.filter(|mark| !mark.is_unsettled()))
+        let settled = WritePosition::at(report.epoch, settled);
+        later(Some(settled), write_position.filter(|write_position| !write_position.is_unsettled()))
     }
 
     /// How far the databases that were written through this node have been written, by their names.
     #[must_use]
     pub fn positions(&self) -> Vec<(Arc<str>, u64)> {
         let position = |(name, text): (&DatabaseTag, &Arc<str>)| {
-            Some((Arc::clone(text), self.cache.written().of(*name)?.position()?.id.0))
+            Some((Arc::clone(text), self.cache.write_positions().of(*name)?.position()?.id.0))
         };
         self.shown.lock().iter().filter_map(position).collect()
     }

@@ -18,14 +18,14 @@ use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WRITTEN_PARTS_MS;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::model::event::InvalidationWord;
 use crate::model::ports::{Parts, WriteOf};
 use crate::writes::Writes;
-use crate::writes::asking::{Asked, Newest};
+use crate::writes::asking::{Newest, NewestAnswer};
 
 /// The parts of a write that has not ended, and the task that tells them.
 pub(super) struct OpenParts {
@@ -48,7 +48,7 @@ impl OpenParts {
     pub(super) fn begin(
         writes: &Arc<Writes>,
         (of, name): (&WriteOf, DatabaseTag),
-        known: Option<Written>,
+        known: Option<WritePosition>,
     ) -> Option<Self> {
         if of.parts == Parts::None || of.touched.is_nothing() {
             return None;
@@ -61,16 +61,16 @@ impl OpenParts {
             told: Mutex::new(told),
             does_write: Mutex::default(),
         });
-        let telling = Arc::clone(&parts);
-        let telling = writes.context().spawn(async move { telling.tell_until_ended().await });
-        Some(Self { parts, _telling: AbortOnDropHandle::new(telling) })
+        let broadcast = Arc::clone(&parts);
+        let broadcast = writes.context().spawn(async move { broadcast.tell_until_ended().await });
+        Some(Self { parts, _telling: AbortOnDropHandle::new(broadcast) })
     }
 
     /// Completes when no node in touch serves an entry from before the parts that are committed now.
     pub(super) async fn tell(&self) {
         let CommittedParts { writes, of, name, .. } = &*self.parts;
         if !self.parts.tell().await {
-            let unknown = Asked { before: None, newest: Newest::Unknown };
+            let unknown = NewestAnswer { before: None, newest: Newest::Unknown };
             writes.tell_newest((of, *name), unknown, InvalidationWord::OwnWrite).await;
         }
     }

@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::result::Marked;
+use hopcache_core::result::MarkerEffect;
 use hopcache_core::tags::Touched;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 
 use crate::model::ports::{OriginError, OriginFault, WriteOf};
-use crate::writes::marked::touched_with;
+use crate::writes::marker::touched_with;
 use crate::writes::parts::OpenParts;
 use crate::writes::tallies::TalliedWrite;
 use crate::writes::{NetChange, Writes};
@@ -44,9 +44,9 @@ pub(super) struct OpenWrite {
     pub(super) of: WriteOf,
     pub(super) name: DatabaseTag,
     /// The mark of its database when it was sent.
-    pub(super) before: Option<Written>,
+    pub(super) before: Option<WritePosition>,
     /// The latest id of its database that was known when it was sent.
-    pub(super) known: Option<Written>,
+    pub(super) known: Option<WritePosition>,
     /// Whether it has certainly changed something.
     pub(super) has_changed: bool,
     /// Its place in this node's tally.
@@ -102,11 +102,11 @@ impl PendingWrite {
     }
 
     /// What its transaction did to the marker of writes. To be said after [`PendingWrite::narrowed`] and [`PendingWrite::has_changed`].
-    pub fn with_marker(mut self, marked: Option<Marked>) -> Self {
+    pub fn with_marker(mut self, marked: Option<MarkerEffect>) -> Self {
         if let Some(open) = &mut self.open {
             let touched = std::mem::replace(&mut open.of.touched, Touched::Anything);
             open.of.touched = touched_with(touched, marked);
-            open.has_changed |= marked == Some(Marked::Counted);
+            open.has_changed |= marked == Some(MarkerEffect::Counted);
         }
         self
     }

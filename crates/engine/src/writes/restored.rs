@@ -12,7 +12,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{IDS_BACK_PURGE_AGAIN_MS, IDS_BACK_PURGE_MS_MAX};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 
 use crate::model::ports::{Scope, Store};
@@ -20,9 +20,9 @@ use crate::writes::Writes;
 
 /// The names whose purge is under way, each with whether another purge is due after it.
 #[derive(Default)]
-pub(super) struct Purging(Mutex<BTreeMap<DatabaseTag, bool>>);
+pub(super) struct PendingPurges(Mutex<BTreeMap<DatabaseTag, bool>>);
 
-impl Purging {
+impl PendingPurges {
     /// Asks for a purge. Returns whether none is under way.
     fn ask(&self, name: DatabaseTag) -> bool {
         let mut names = self.0.lock();
@@ -45,9 +45,9 @@ impl Purging {
 impl Writes {
     /// Purges the entries of a database by all of its names. No request waits: the store may be large, and these entries were
     /// served until now.
-    pub(super) fn purge_names(self: &Arc<Self>, written: Written) {
+    pub(super) fn purge_names(self: &Arc<Self>, written: WritePosition) {
         tracing::warn!("the ids of a database's transactions have gone back: its entries are purged");
-        for name in self.cache.written().names_of(written.database()) {
+        for name in self.cache.write_positions().names_of(written.database()) {
             self.cache.forget(&Scope::Tag(Tag::Database(name)));
             if !self.purging.ask(name) {
                 continue;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn purges_that_are_asked_for_meanwhile_are_one() {
-        let (purging, name) = (Purging::default(), DatabaseTag(1));
+        let (purging, name) = (PendingPurges::default(), DatabaseTag(1));
         assert!(purging.ask(name) && purging.ask(DatabaseTag(2)));
         assert!(!purging.ask(name) && !purging.ask(name));
         assert!(purging.ended(name), "one more");

@@ -2,7 +2,7 @@
 //! is answered.
 //!
 //! Such a write leaves a mark of Neo4j's database `system`, whatever database its client has named. So the mark reaches every
-//! node in touch, and the write waits for the lease of a node that it does not reach, as for any mark (`telling`). A node
+//! node in touch, and the write waits for the lease of a node that it does not reach, as for any mark (`broadcast`). A node
 //! that takes the mark ends all acceptances of credentials from before it.
 //!
 //! A node out of touch relies on Neo4j's answer about a user for one lease at most ([`Writes::trusts_users_for`]), and asks
@@ -16,7 +16,7 @@ use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Change, WrittenRecord};
+use hopcache_core::write_position::{Change, WriteRecord};
 
 use crate::model::event::InvalidationWord;
 use crate::model::ports::{Scope, Users, WriteOf};
@@ -39,8 +39,8 @@ impl Writes {
     }
 
     /// Takes a mark. A new one of `system` is a change of users or rights, or an unsettled one, which may be none.
-    pub(super) fn take(&self, record: WrittenRecord) -> Change {
-        let change = self.cache.written().take(record, self.context.now());
+    pub(super) fn take(&self, record: WriteRecord) -> Change {
+        let change = self.cache.write_positions().take(record, self.context.now());
         if record.name == self.system && change != Change::Known {
             let is_certain = !record.written.is_unsettled();
             self.told_of_users()
@@ -74,7 +74,7 @@ impl Writes {
         let of = WriteOf { database: SYSTEM.into(), touched: Touched::Anything, ..of.clone() };
         match position {
             Some(position) => {
-                let before = self.cache.written().of(self.system);
+                let before = self.cache.write_positions().of(self.system);
                 self.own_write(&of, (self.system, None), before, position).await;
             }
             None => drop(self.ask_and_tell((&of, self.system), InvalidationWord::OwnWrite).await),
@@ -85,7 +85,7 @@ impl Writes {
     pub(super) async fn wait_for_untold(&self) {
         let Some(lease_ms) = self.lease_ms() else { return };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
-        if !self.telling.is_told_to_all(self.system, &others) {
+        if !self.broadcast.is_told_to_all(self.system, &others) {
             self.context.sleep(lease_ms).await;
         }
     }

@@ -10,7 +10,7 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Change, Written, WrittenRecord};
+use hopcache_core::write_position::{Change, WritePosition, WriteRecord};
 
 use crate::model::ask::Query;
 use crate::model::event::InvalidationWord;
@@ -33,7 +33,7 @@ pub(super) fn asker(query: &Query) -> WriteOf {
 }
 
 /// The later of two marks. Of two databases the first one's.
-pub(super) fn later(known: Option<Written>, other: Option<Written>) -> Option<Written> {
+pub(super) fn later(known: Option<WritePosition>, other: Option<WritePosition>) -> Option<WritePosition> {
     match (known, other) {
         (Some(known), Some(other))
             if known.database() == other.database() && !known.is_at_or_after(&other) =>
@@ -50,10 +50,10 @@ impl Writes {
     /// The mark of now, since the wait for the lease may have been long. Or the request's, which may be later:
     ///   node 1 writes, and tells node 0 · a request at node 1 is forwarded to node 0, with the mark · the telling is slow.
     /// Or the last foreign transaction that a report names: nobody waits until a node has heard its mark.
-    pub(crate) fn to_be_carried(&self, query: &Query, asked: Option<Written>) -> Option<Written> {
+    pub(crate) fn to_be_carried(&self, query: &Query, asked: Option<WritePosition>) -> Option<WritePosition> {
         let name = query.tags.database();
-        let known = later(self.cache.written().of(name), asked);
-        let foreign = || self.cache.proofs().foreign(name, self.cache.written().database_of(name)?);
+        let known = later(self.cache.write_positions().of(name), asked);
+        let foreign = || self.cache.proofs().foreign(name, self.cache.write_positions().database_of(name)?);
         later(known, foreign())
     }
 
@@ -64,7 +64,7 @@ impl Writes {
     pub(crate) fn saw_run(
         self: &Arc<Self>,
         query: &Query,
-        written: Option<Written>,
+        written: Option<WritePosition>,
         (range, began): (&ReadRange, MonoTime),
     ) {
         let name = query.tags.database();
@@ -82,8 +82,8 @@ impl Writes {
         // The range's end, and not what the run carried: a write of another node that was answered meanwhile is no later.
         //   the mark is (4, 100) by mistake · a run carries 26 · a write ends as 27, and its mark is (4, 27) · the run ends at
         //   27, and begins epoch 5: at (5, 26) the write would be forgotten.
-        let (written, is_back) = self.cache.written().after_asking(Some(before), range.to());
-        let record = WrittenRecord::of_all(name, written);
+        let (written, is_back) = self.cache.write_positions().after_asking(Some(before), range.to());
+        let record = WriteRecord::of_all(name, written);
         if self.note(&[record], InvalidationWord::OwnWrite) == Change::Known {
             return;
         }

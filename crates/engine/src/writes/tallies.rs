@@ -10,7 +10,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{TOKENS_KNOWN_MAX, WRITTEN_DATABASES_MAX};
 use hopcache_core::proof::{IdRange, OwnWrites, Tally};
 use hopcache_core::tags::TagId;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 
 /// The tallies of this node.
@@ -104,7 +104,7 @@ impl TalliedWrite {
     /// `None`: the store could not be told, so its ids have to look foreign: then the watcher tells its mark. Schedule:
     ///   node 1 is cut off from the store and from node 0 · a write through node 1 is answered after a lease · the nodes see
     ///   each other again · node 0 watches, and node 1's tally accounts for the id · node 0 has never heard of the mark.
-    pub(super) fn committed(mut self, written: Option<Written>) {
+    pub(super) fn committed(mut self, written: Option<WritePosition>) {
         self.end(written);
     }
 
@@ -115,7 +115,7 @@ impl TalliedWrite {
     }
 
     /// What it uses counts as known from now on, also if it has not used it: then its first use looks foreign.
-    fn end(&mut self, written: Option<Written>) {
+    fn end(&mut self, written: Option<WritePosition>) {
         let Some(number) = self.number.take() else { return };
         let mut databases = self.tallies.databases.lock();
         let Some(own) = databases.get_mut(&self.name) else { return };

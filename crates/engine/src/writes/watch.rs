@@ -28,7 +28,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
-use hopcache_core::written::{Known, Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WritePosition, WriteRecord};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -43,12 +43,12 @@ const SYSTEM: &str = "system";
 
 /// What this node watches, or could watch.
 #[derive(Default)]
-pub(super) struct Watching {
-    databases: Mutex<BTreeMap<DatabaseTag, Watched>>,
+pub(super) struct Watchers {
+    databases: Mutex<BTreeMap<DatabaseTag, WatchedDatabase>>,
 }
 
 /// A database that this node has run something in.
-struct Watched {
+struct WatchedDatabase {
     /// With whose credentials it asks.
     of: WriteOf,
     account: Option<Account>,
@@ -58,7 +58,7 @@ struct Watched {
 #[derive(Debug, Clone)]
 struct Account {
     database: DatabaseUuid,
-    epoch: WrittenEpoch,
+    epoch: WriteEpoch,
     run: Option<ServerRun>,
     foreign: TransactionId,
     accounts: Accounts,
@@ -69,7 +69,7 @@ struct Account {
 /// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
 type Answer = (Position, Option<ServerRun>);
 
-impl Watching {
+impl Watchers {
     /// A run or a write of this database has ended well: its credentials are good.
     pub(super) fn may_ask_as(&self, name: DatabaseTag, of: &WriteOf) {
         let mut databases = self.databases.lock();
@@ -78,7 +78,7 @@ impl Watching {
             Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
             Some(watched) => watched.of = of.clone(),
             None if has_room => {
-                databases.insert(name, Watched { of: of.clone(), account: None });
+                databases.insert(name, WatchedDatabase { of: of.clone(), account: None });
             }
             None => {}
         }
@@ -158,13 +158,13 @@ impl Writes {
         let mut place = [0; 32];
         place.iter_mut().zip(name.0.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
         let is_owner = self.routing.view().owner(&QueryKey(place)) == Some(self.context.node());
-        let database = self.cache.written().database_of(name);
+        let database = self.cache.write_positions().database_of(name);
         is_owner || self.cache.proofs().is_unreported(name, database, self.context.now())
     }
 
     async fn watch_once(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
         // A look that has ended before Neo4j is asked.
-        let Some(looked) = self.cache.proofs().last_look() else { return };
+        let Some(polled) = self.cache.proofs().last_poll() else { return };
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
         let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
@@ -172,7 +172,7 @@ impl Writes {
         self.watching.keep(name, Some(account.clone()));
         let Account { database, epoch, run, foreign, accounts, .. } = account;
         let (system, server) = (system.id, self.cache.server());
-        let report = Report { name, database, epoch, foreign, system, run, server, looked, accounts };
+        let report = Report { name, database, epoch, foreign, system, run, server, polled, accounts };
         let _ = self.store.report(self.cluster, &report).await;
     }
 
@@ -245,16 +245,20 @@ impl Writes {
         (is_of_now && account.epoch == self.epoch_of(newest.database)).then_some(account)
     }
 
-    pub(super) fn epoch_of(&self, database: DatabaseUuid) -> WrittenEpoch {
-        self.cache.written().of_database(database).map(|mark| mark.epoch()).unwrap_or_default()
+    pub(super) fn epoch_of(&self, database: DatabaseUuid) -> WriteEpoch {
+        self.cache
+            .write_positions()
+            .of_database(database)
+            .map(|write_position| write_position.epoch())
+            .unwrap_or_default()
     }
 
     /// Begins an account. Nothing is known of the transactions so far.
     async fn new_account(self: &Arc<Self>, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
         // Another database by the same name: what was read in the former one is ended.
-        self.learned(name, Known { database: newest.database, is_confirmed: true, newest: None });
+        self.learned(name, KnownDatabase { database: newest.database, is_confirmed: true, newest: None });
         let seen = self.seen_of(name, newest);
-        let (written, is_back) = self.cache.written().after_asking(seen, newest);
+        let (written, is_back) = self.cache.write_positions().after_asking(seen, newest);
         if is_back {
             self.tallies.forget_known(name);
             let word = InvalidationWord::ForeignWrite;
@@ -272,32 +276,35 @@ impl Writes {
 
     /// The latest position of a database that this node knows of: by marks, and by accounts of this numbering. A mark of a write
     /// in doubt is later than all, and would hide that ids have gone back.
-    pub(super) fn seen_of(&self, name: DatabaseTag, newest: Position) -> Option<Written> {
+    pub(super) fn seen_of(&self, name: DatabaseTag, newest: Position) -> Option<WritePosition> {
         let database = newest.database;
-        let (mark, epoch) = (self.cache.written().of_database(database), self.epoch_of(database));
+        let (write_position, epoch) =
+            (self.cache.write_positions().of_database(database), self.epoch_of(database));
         let own = self.watching.account(name).map(|own| (own.database, own.epoch, own.accounts.settled));
         let report = self.cache.proofs().report(name, database);
         let stored = report.map(|report| (report.database, report.epoch, report.accounts.settled));
         let is_of_now =
-            |(of, counted, _): &(DatabaseUuid, WrittenEpoch, _)| *of == database && *counted == epoch;
+            |(of, counted, _): &(DatabaseUuid, WriteEpoch, _)| *of == database && *counted == epoch;
         let settled = own.into_iter().chain(stored).filter(is_of_now).map(|(_, _, settled)| settled);
         let settled = settled.chain(self.cache.proofs().settled(database)).max();
-        let settled = settled.map(|id| Written::at(epoch, Position { database, id }));
-        match (mark, settled) {
-            (Some(mark), Some(settled)) if mark.is_unsettled() => {
+        let settled = settled.map(|id| WritePosition::at(epoch, Position { database, id }));
+        match (write_position, settled) {
+            (Some(write_position), Some(settled)) if write_position.is_unsettled() => {
                 let is_back = settled.position().is_some_and(|settled| settled.id > newest.id);
-                Some(if is_back { settled } else { mark })
+                Some(if is_back { settled } else { write_position })
             }
-            (Some(mark), Some(settled)) if !mark.is_at_or_after(&settled) => Some(settled),
-            (mark, settled) => mark.or(settled),
+            (Some(write_position), Some(settled)) if !write_position.is_at_or_after(&settled) => {
+                Some(settled)
+            }
+            (write_position, settled) => write_position.or(settled),
         }
     }
 
     /// Tells all nodes of a foreign transaction. Nobody waits for it: foreign writers do not.
     fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
-        let written = Written::at(self.epoch_of(newest.database), newest);
-        let record = WrittenRecord { name, written, tag: Some(TagId::FOREIGN) };
-        self.cache.written().take(record, self.context.now());
+        let written = WritePosition::at(self.epoch_of(newest.database), newest);
+        let record = WriteRecord { name, written, tag: Some(TagId::FOREIGN) };
+        self.cache.write_positions().take(record, self.context.now());
         let writes = Arc::clone(self);
         self.context.spawn(async move { writes.tell(&[record]).await });
     }
@@ -309,7 +316,8 @@ impl Writes {
         within_ms: u64,
         asked: impl Future<Output = Result<Option<T>, OriginError>>,
     ) -> Option<T> {
-        let epoch_by_name = || self.cache.written().of(name).map(|mark| mark.epoch());
+        let epoch_by_name =
+            || self.cache.write_positions().of(name).map(|write_position| write_position.epoch());
         let epoch = epoch_by_name();
         let answer = tokio::select! {
             biased;

@@ -21,7 +21,7 @@
 #[path = "../../src/cache/flight.rs"]
 mod flight;
 mod scenarios;
-mod seams;
+mod sync_shim;
 
 use std::any::Any;
 use std::cell::Cell;

@@ -16,13 +16,13 @@ use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::wire::{WIRE_VERSION, to_bytes};
-use hopcache_core::written::{Whose, Written, WrittenEpoch, WrittenRecord};
+use hopcache_core::write_position::{DataOwner, WriteEpoch, WritePosition, WriteRecord};
 use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Lexicon, Observation, ObservedQuery, Question, Reply, SentOrder, ToldWrites,
+    BadMessage, ForwardedAsk, Lexicon, Observation, ObservedQuery, Question, Reply, SentOrder, WriteNews,
     decode_question, decode_reply, encode_ask, encode_question, encode_reply, observed_pages,
 };
 use hopcache_engine::outcome::{
@@ -36,7 +36,7 @@ use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 
 /// A sender that knows its database.
-const WHOSE: Whose = Whose { server: ServerTag(3), database: Some(DatabaseUuid([5; 16])) };
+const WHOSE: DataOwner = DataOwner { server: ServerTag(3), database: Some(DatabaseUuid([5; 16])) };
 
 fn hasher() -> KeyHasher {
     KeyHasher::new(b"a test's cluster key")
@@ -237,7 +237,7 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
         }
     }
     let mut cut = encode_ask((&plain, &hasher()), Millis(5), (RingEpoch(1), WHOSE), Some(7)).to_vec();
-    cut.truncate(2 + 32 + 8 + 8 + 2 + Whose::BYTES + 3);
+    cut.truncate(2 + 32 + 8 + 8 + 2 + DataOwner::BYTES + 3);
     assert_eq!(decode_question(&cut.into()).unwrap_err(), BadMessage::Form("cut"));
 }
 
@@ -282,7 +282,7 @@ fn range(from: u64, to: u64) -> Option<ReadRange> {
 /// The head has the bookmarks and the mark of a write, so that the owner finds a hit without reading the rest.
 #[test]
 fn bookmarks_and_a_mark_are_in_the_head() {
-    let mark = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
+    let mark = WritePosition::at(WriteEpoch(2), range(7, 9).unwrap().to());
     let asked = range(7, 9).unwrap().bookmark_for(range(3, 3).unwrap().from());
     for (bookmarks, written) in
         [(Bookmark::NONE, Some(mark)), (asked.clone(), None), (asked.clone(), Some(mark))]
@@ -311,13 +311,13 @@ fn bookmarks_and_a_mark_are_in_the_head() {
 /// I9: no message has more items than its reader takes.
 #[test]
 fn lists_are_bounded() {
-    let written = Written::at(WrittenEpoch(2), range(7, 9).unwrap().to());
-    let record = WrittenRecord::of_all(DatabaseTag(1), written);
+    let written = WritePosition::at(WriteEpoch(2), range(7, 9).unwrap().to());
+    let record = WriteRecord::of_all(DatabaseTag(1), written);
     let count = CountedWrite { name: DatabaseTag(1), number: 5, written, after: TransactionId(8) };
     let by = Holder { node: node_b(), incarnation: Incarnation(7) };
     let told = |records, counted| {
         let told =
-            ToldWrites { records: vec![record; records], by: by.clone(), counted: vec![count; counted] };
+            WriteNews { records: vec![record; records], by: by.clone(), counted: vec![count; counted] };
         decode_question(&encode_question(&Question::Written(told))).is_ok()
     };
     assert!(told(WRITTEN_RECORDS_MAX, COUNTED_TOLD_MAX));

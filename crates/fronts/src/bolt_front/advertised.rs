@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use hopcache_config::Settings;
 use hopcache_core::membership::BoltAddr;
-use hopcache_net::listener::Listening;
+use hopcache_net::listener::BoundListener;
 
 /// Where the Bolt listener is bound, and where Bolt clients reach it.
 pub fn bolt_addrs(
     settings: &Settings,
-    listener: Option<&Listening>,
+    listener: Option<&BoundListener>,
 ) -> anyhow::Result<(Option<SocketAddr>, Option<BoltAddr>)> {
     let bound = listener.map(|listening| listening.listener.local_addr()).transpose()?;
     let advertised = bound.and_then(|bound| bolt_advertised(settings, bound)).transpose()?;

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, Received, State, Version};
+use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, ReceivedMessage, State, Version};
 use hopcache_core::limits;
-use hopcache_net::body_budget::Reserved;
+use hopcache_net::body_budget::Reservation;
 use hopcache_net::client_addr::ClientAddr;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
@@ -173,8 +173,8 @@ async fn wait<R: AsyncRead + Unpin>(
 async fn handle<R: AsyncRead + Unpin>(
     incoming: &mut Incoming<R>,
     session: &mut Session,
-    received: Received,
-    room: Reserved,
+    received: ReceivedMessage,
+    room: Reservation,
 ) -> Result<(), Gone> {
     let is_interruptible = is_interruptible(received.kind);
     let mut none = Vec::new();

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_bolt::server::{Inbox, InboxFault, Received, Version};
+use hopcache_bolt::server::{Inbox, InboxFault, ReceivedMessage, Version};
 use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, BOLT_MESSAGE_BYTES_MAX};
-use hopcache_net::body_budget::{BodyBudget, Reserved};
+use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::crowding::Principal;
 use hopcache_net::refusal_response::linger;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -32,9 +32,9 @@ pub(super) struct Incoming<R> {
     buffer: Vec<u8>,
     bodies: Arc<BodyBudget>,
     /// For a message that is not whole yet, and outgrew `BODY_BYTES_UNRESERVED`.
-    room: Reserved,
+    room: Reservation,
     /// For a large message that waits. Behind it nothing is read, so there is one at most.
-    waiting_room: Reserved,
+    waiting_room: Reservation,
     /// The principal that has logged on.
     principal: Option<Principal>,
     /// What is left of `LARGE_TIMEOUT`.
@@ -50,8 +50,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             inbox,
             buffer: Vec::new(),
             bodies,
-            room: Reserved::default(),
-            waiting_room: Reserved::default(),
+            room: Reservation::default(),
+            waiting_room: Reservation::default(),
             principal: None,
             large_left: LARGE_TIMEOUT,
             refused: None,
@@ -68,7 +68,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                 Err(why) => {
                     // Its bytes go with its room: requests before it may run for long.
                     self.inbox.forget_begun();
-                    (self.room, self.refused) = (Reserved::default(), Some(why));
+                    (self.room, self.refused) = (Reservation::default(), Some(why));
                     return Ok(());
                 }
             }
@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 
     /// The next message, with the room that it takes.
-    pub(super) fn next(&mut self) -> Result<Option<(Received, Reserved)>, InboxFault> {
+    pub(super) fn next(&mut self) -> Result<Option<(ReceivedMessage, Reservation)>, InboxFault> {
         let Some(received) = self.inbox.next_request()? else { return Ok(None) };
         let bytes = received.message.len();
         // The last one that waits takes the room also if it is not that large: it had a chunk's header more.
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         let room = if bytes > BODY_BYTES_UNRESERVED || is_last {
             std::mem::take(&mut self.waiting_room)
         } else {
-            Reserved::default()
+            Reservation::default()
         };
         Ok(Some((received, room.shrunk_to(bytes))))
     }
@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     /// Lets the client read why its connection ends.
     pub(super) async fn linger(&mut self) {
         self.inbox.forget_begun();
-        (self.room, self.waiting_room) = (Reserved::default(), Reserved::default());
+        (self.room, self.waiting_room) = (Reservation::default(), Reservation::default());
         linger(&mut self.reader).await;
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hopcache_net::client_addr::{self, ClientAddr, OtherEnd};
 use hopcache_net::connection_slots::ConnectionSlots;
-use hopcache_net::listener::{Listening, watch_client};
+use hopcache_net::listener::{BoundListener, watch_client};
 use hopcache_net::proxies::Proxies;
 use hopcache_net::proxy_protocol::{HeaderUse, other_end};
-use hopcache_net::refusal_response::Unserved;
+use hopcache_net::refusal_response::UnservedReason;
 use hopcache_net::tls::{Acceptor, HandshakeError, ListenerStream};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -26,14 +26,14 @@ pub struct BoltBounds {
     /// Whether log lines and audit name the address of a client.
     pub says_addresses: bool,
     /// Called for each connection that is ended unserved, for the metrics.
-    pub unserved: Arc<dyn Fn(Unserved) + Send + Sync>,
+    pub unserved: Arc<dyn Fn(UnservedReason) + Send + Sync>,
 }
 
 /// Serves until `stop`. Connections with an open result or transaction go on until it has ended.
 ///
 /// The caller owns the listener, the tracker and the token.
 pub async fn serve(
-    Listening { listener, acceptor, proxies }: Listening,
+    BoundListener { listener, acceptor, proxies }: BoundListener,
     front: Arc<BoltFront>,
     bounds: BoltBounds,
     connections: TaskTracker,
@@ -61,7 +61,7 @@ pub async fn serve(
         };
         // A driver whose connection is closed at once takes another node, or tries again later.
         let Some(place) = slots.enter() else {
-            (bounds.unserved)(Unserved::Crowded);
+            (bounds.unserved)(UnservedReason::Crowded);
             continue;
         };
         let says_addresses = bounds.says_addresses;
@@ -104,18 +104,18 @@ async fn accept(
 }
 
 /// Why a socket is closed before Bolt begins. A client without TLS sees its connection close, as at Neo4j.
-fn unserved_by(error: &HandshakeError) -> Unserved {
+fn unserved_by(error: &HandshakeError) -> UnservedReason {
     match error {
-        HandshakeError::Silent => Unserved::Silent,
-        HandshakeError::NotTls(_) => Unserved::NotTls,
-        HandshakeError::TooSlow => Unserved::HandshakeTooSlow,
+        HandshakeError::Silent => UnservedReason::Silent,
+        HandshakeError::NotTls(_) => UnservedReason::NotTls,
+        HandshakeError::TooSlow => UnservedReason::HandshakeTooSlow,
         HandshakeError::ProxyHeader(fault) => {
             tracing::debug!(%fault, "a balancer's connection is refused");
-            Unserved::ProxyHeader
+            UnservedReason::ProxyHeader
         }
         HandshakeError::Failed(error) => {
             tracing::debug!(%error, "no TLS with a Bolt client");
-            Unserved::HandshakeFailed
+            UnservedReason::HandshakeFailed
         }
     }
 }

@@ -37,14 +37,14 @@ pub(super) enum RecordForm {
 }
 
 /// Records that were not taken yet.
-enum Rest {
+enum UntakenRecords {
     /// One behind the other, as they are stored.
     Records(Bytes),
     /// So many messages, as they go to the socket.
     Messages { bytes: Bytes, count: u64 },
 }
 
-impl Rest {
+impl UntakenRecords {
     fn is_empty(&self) -> bool {
         match self {
             Self::Records(bytes) | Self::Messages { bytes, .. } => bytes.is_empty(),
@@ -61,7 +61,7 @@ impl Rest {
 /// An open result.
 pub(super) struct CachedResult {
     fields: Vec<String>,
-    rest: Rest,
+    rest: UntakenRecords,
     kind: Option<StatementKind>,
     summary: Value,
     failure: Option<BoltFailure>,
@@ -79,14 +79,14 @@ impl CachedResult {
     /// A whole result.
     pub(super) fn new(result: ResultSet, status: String) -> Self {
         let ResultSet { fields, records, kind, summary, .. } = result;
-        let rest = Rest::Records(records);
+        let rest = UntakenRecords::Records(records);
         Self { fields, rest, kind, summary, failure: None, status, range: None, hit_ms: None, bookmark: None }
     }
 
     /// A whole result whose records are messages.
     pub(super) fn of_messages(mut result: ResultSet, status: String) -> Self {
         let (bytes, count) = (std::mem::take(&mut result.records), result.rows);
-        Self { rest: Rest::Messages { bytes, count }, ..Self::new(result, status) }
+        Self { rest: UntakenRecords::Messages { bytes, count }, ..Self::new(result, status) }
     }
 
     /// It was read between these transactions.
@@ -118,7 +118,7 @@ impl CachedResult {
     pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: BoltFailure) -> Self {
         Self {
             fields,
-            rest: Rest::Records(records),
+            rest: UntakenRecords::Records(records),
             kind: None,
             summary: Value::Map(Vec::new()),
             failure: Some(failure),
@@ -178,8 +178,10 @@ impl CachedResult {
         };
         let mut left = records_max.unwrap_or(u64::MAX);
         let sent = match &mut self.rest {
-            Rest::Records(records) => send_records(records, &mut left, out).await?,
-            Rest::Messages { bytes, count } => Ok(send_messages((bytes, count), left, out.0).await?),
+            UntakenRecords::Records(records) => send_records(records, &mut left, out).await?,
+            UntakenRecords::Messages { bytes, count } => {
+                Ok(send_messages((bytes, count), left, out.0).await?)
+            }
         };
         match sent {
             Ok(()) => Ok(self.end()),
@@ -190,8 +192,8 @@ impl CachedResult {
     fn skip(&mut self, records_max: Option<u64>) {
         match (records_max, &mut self.rest) {
             (None, rest) => rest.clear(),
-            (Some(mut left), Rest::Records(records)) => skip_records(records, &mut left),
-            (Some(left), Rest::Messages { bytes, count }) => {
+            (Some(mut left), UntakenRecords::Records(records)) => skip_records(records, &mut left),
+            (Some(left), UntakenRecords::Messages { bytes, count }) => {
                 let (skipped, messages) = piece_of(bytes, left, usize::MAX);
                 bytes.advance(skipped.len());
                 *count = count.saturating_sub(messages);

@@ -20,14 +20,14 @@ use std::time::Instant;
 use bytes::Bytes;
 use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
-    Admission, BadRequest, Ending, Kind, Machine, Received, Request, State, Take, Version, reply,
+    Admission, BadRequest, Ending, Kind, Machine, ReceivedMessage, Request, State, Take, Version, reply,
 };
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::Reason;
 use hopcache_neo4j::relays::LentRelay;
-use hopcache_net::body_budget::Reserved;
+use hopcache_net::body_budget::Reservation;
 use hopcache_net::client_addr::ClientAddr;
 use hopcache_ops::labels::Front;
 use hopcache_ops::traces::RequestSpan;
@@ -37,7 +37,7 @@ use self::live::LiveResult;
 use self::login::{Hello, Login, credentials_in};
 use self::relayed::{RelayedResult, append_as_is, append_success};
 use self::route::RouteOptions;
-use self::statement::{Asked, Statement};
+use self::statement::{CacheResponse, Statement};
 use self::transaction::Transaction;
 use super::BoltFront;
 use super::failure::{BoltFailure, code_of, status_of};
@@ -161,7 +161,7 @@ impl Session {
     }
 
     /// Carries a request out and appends its replies.
-    pub(super) async fn handle(&mut self, received: Received, room: Reserved) {
+    pub(super) async fn handle(&mut self, received: ReceivedMessage, room: Reservation) {
         let kind = received.kind;
         self.is_counted = false;
         match self.machine.admit(kind) {
@@ -278,7 +278,7 @@ impl Session {
     async fn carry_out(
         &mut self,
         request: Request,
-        (message, room): (Bytes, Reserved),
+        (message, room): (Bytes, Reservation),
     ) -> Result<Value, RequestError> {
         let nothing = || Value::Map(Vec::new());
         match request {
@@ -331,13 +331,15 @@ impl Session {
             return Box::pin(self.run_at_neo4j(&options, statement, (Some(reason), span))).await;
         };
         match self.ask(&options, statement, Some(acceptance), &mut span).await? {
-            Asked::Answered(result) => Ok(self.open_cached(result, &options.filters)),
-            Asked::Live(mut result) => {
+            CacheResponse::Answered(result) => Ok(self.open_cached(result, &options.filters)),
+            CacheResponse::Live(mut result) => {
                 let opening = result.open(&options.filters, self.version, None);
                 self.result = Some(OpenResult::Live(result));
                 Ok(opening)
             }
-            Asked::ToNeo4j(reason) => Box::pin(self.run_at_neo4j(&options, statement, (reason, span))).await,
+            CacheResponse::ToNeo4j(reason) => {
+                Box::pin(self.run_at_neo4j(&options, statement, (reason, span))).await
+            }
         }
     }
 

@@ -29,9 +29,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::credential_cache::{Acceptance, CredentialCache, Known};
+use super::credential_cache::{Acceptance, CredentialCache, IdentityState};
 use super::credential_messages::{CredentialAnswer, Fingerprint};
-use super::lockout_guard::{LockoutGuard, Seen};
+use super::lockout_guard::{LockoutGuard, RecentRefusal};
 use super::peer_answers::{OtherNodes, PeerVerdict, RefusalQueue, newest_verdict};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
@@ -139,7 +139,7 @@ impl Credentials {
 
     #[cfg(test)]
     fn is_accepted(&self, identity: &Identity) -> bool {
-        matches!(self.checker.known(&identity.fingerprint), Known::Accepted(_))
+        matches!(self.checker.known(&identity.fingerprint), IdentityState::Accepted(_))
     }
 
     /// Checks an identity. There is at most one question to Neo4j at a time for each identity.
@@ -169,13 +169,13 @@ impl Credentials {
     async fn compete(&self, identity: &Arc<Identity>) -> Check {
         for _ in 0..COMPETE_ROUNDS_MAX {
             let known = match self.checker.known(&identity.fingerprint) {
-                Known::Accepted(acceptance) => {
+                IdentityState::Accepted(acceptance) => {
                     self.check_ahead(identity, &acceptance, self.checker.clock.now());
                     return Ok(acceptance);
                 }
-                Known::Refused(error) => return Err(error),
-                Known::Overdue(acceptance) => Some(acceptance),
-                Known::Unknown => None,
+                IdentityState::Refused(error) => return Err(error),
+                IdentityState::Overdue(acceptance) => Some(acceptance),
+                IdentityState::Unknown => None,
             };
             let follower = match self.checker.checks.join(&identity.fingerprint) {
                 Seat::Full => break,
@@ -269,10 +269,12 @@ impl Credentials {
 }
 
 impl Checker {
-    fn known(&self, whose: &Fingerprint) -> Known {
+    fn known(&self, whose: &Fingerprint) -> IdentityState {
         let now = self.clock.now();
         match self.cache.lock().known(whose, now) {
-            Known::Accepted(acceptance) if !self.is_trusted(&acceptance, now) => Known::Overdue(acceptance),
+            IdentityState::Accepted(acceptance) if !self.is_trusted(&acceptance, now) => {
+                IdentityState::Overdue(acceptance)
+            }
             known => known,
         }
     }
@@ -373,8 +375,10 @@ impl Checker {
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
         let verified = match self.known(&identity.fingerprint) {
-            Known::Unknown => self.ask_about_unknown(identity).await,
-            Known::Accepted(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
+            IdentityState::Unknown => self.ask_about_unknown(identity).await,
+            IdentityState::Accepted(_) | IdentityState::Overdue(_) | IdentityState::Refused(_) => {
+                self.origin.verify(identity).await
+            }
         };
         // Neo4j has found the password right in both cases.
         if verified.as_ref().map_or_else(|error| is_password_to_change(&error.kind), |()| true) {
@@ -392,7 +396,7 @@ impl Checker {
         }
         let last_refusal = self.cache.lock().last_refusal(&identity.fingerprint);
         let last_refusal = last_refusal.filter(|error| may_count_as_wrong(&error.kind));
-        let seen = if last_refusal.is_some() { Seen::Refused } else { Seen::Never };
+        let seen = if last_refusal.is_some() { RecentRefusal::Refused } else { RecentRefusal::Never };
         let place = self.lockout_guard.lock().take(identity.scope, seen, self.clock.now());
         // Until Neo4j may be asked again, the last refusal is repeated.
         let place = place.ok_or_else(|| last_refusal.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;

@@ -112,7 +112,7 @@ impl Acceptance {
 }
 
 /// Neo4j's refusal, and until when Neo4j is not asked again.
-struct Refused {
+struct CredentialRefusal {
     until: MonoTime,
     /// When Neo4j refused these credentials. `None` if it did not look at them.
     decided_at: Option<MonoTime>,
@@ -120,7 +120,7 @@ struct Refused {
 }
 
 /// What the cache knows about one identity.
-pub(super) enum Known {
+pub(super) enum IdentityState {
     /// Accepted: requests are served.
     Accepted(Arc<Acceptance>),
     /// Refused recently: requests are refused without a check.
@@ -135,7 +135,7 @@ pub(super) enum Known {
 /// evict other refused identities and never accepted ones. Each table evicts the least recently used identity.
 pub(crate) struct CredentialCache {
     accepted: LruCache<Fingerprint, Arc<Acceptance>>,
-    refused: LruCache<Fingerprint, Refused>,
+    refused: LruCache<Fingerprint, CredentialRefusal>,
     grace_ms: Millis,
     /// No acceptance from before this time counts: users or rights have changed.
     void_before: MonoTime,
@@ -170,13 +170,13 @@ impl CredentialCache {
         self.accepted.iter().for_each(|(_, acceptance)| acceptance.ask_again());
     }
 
-    pub(super) fn known(&mut self, whose: &Fingerprint, now: MonoTime) -> Known {
+    pub(super) fn known(&mut self, whose: &Fingerprint, now: MonoTime) -> IdentityState {
         let acceptance = self.accepted.get(whose).map(Arc::clone);
         match (acceptance, self.refused.get(whose)) {
-            (Some(acceptance), _) if acceptance.holds(now) => Known::Accepted(acceptance),
-            (_, Some(refused)) if now < refused.until => Known::Refused(refused.error.clone()),
-            (Some(acceptance), _) => Known::Overdue(acceptance),
-            (None, _) => Known::Unknown,
+            (Some(acceptance), _) if acceptance.holds(now) => IdentityState::Accepted(acceptance),
+            (_, Some(refused)) if now < refused.until => IdentityState::Refused(refused.error.clone()),
+            (Some(acceptance), _) => IdentityState::Overdue(acceptance),
+            (None, _) => IdentityState::Unknown,
         }
     }
 
@@ -204,7 +204,7 @@ impl CredentialCache {
         self.forget(whose);
         let until = now + Millis(CREDENTIALS_REFUSED_MS);
         let decided_at = matches!(error.kind, OriginFault::Unauthorized(_)).then_some(now);
-        self.refused.put(*whose, Refused { until, decided_at, error });
+        self.refused.put(*whose, CredentialRefusal { until, decided_at, error });
     }
 
     /// This node's cached result, as an answer to another node.
@@ -213,7 +213,7 @@ impl CredentialCache {
             return CredentialAnswer::Accepted(now.since(acceptance.accepted_at()));
         }
         // That a password has to be changed does not make it wrong.
-        let is_wrong = |refused: &&Refused| match &refused.error.kind {
+        let is_wrong = |refused: &&CredentialRefusal| match &refused.error.kind {
             OriginFault::Unauthorized(error) => !must_change_password(error),
             _ => false,
         };
@@ -268,7 +268,7 @@ impl CredentialCache {
         self.forget(whose);
         if self.refused_at(whose).is_none_or(|own| own < decided_at) {
             let until = decided_at + Millis(CREDENTIALS_REFUSED_MS);
-            self.refused.put(*whose, Refused { until, decided_at: Some(decided_at), error });
+            self.refused.put(*whose, CredentialRefusal { until, decided_at: Some(decided_at), error });
         }
     }
 
@@ -281,7 +281,7 @@ impl CredentialCache {
             acceptance.end_grace();
         }
         let (until, decided_at) = (now + Millis(CREDENTIALS_REFUSED_MS), self.refused_at(whose));
-        self.refused.put(*whose, Refused { until, decided_at, error });
+        self.refused.put(*whose, CredentialRefusal { until, decided_at, error });
     }
 
     /// Ends an acceptance: the identity is unknown from now on.

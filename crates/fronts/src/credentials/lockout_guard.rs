@@ -53,7 +53,7 @@ impl AskedUser {
 
 /// Whether Neo4j refused these credentials recently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum RecentRefusal {
     /// No refusal is known.
     Never,
     /// Neo4j refused them. They may take a slot only when no question was asked for a whole window. Otherwise a client with
@@ -80,9 +80,14 @@ impl LockoutGuard {
     }
 
     /// Takes a slot for one question, if Neo4j may be asked about this user now.
-    pub(super) fn take(&mut self, user: PrincipalScope, seen: Seen, now: MonoTime) -> Option<QuestionSlot> {
+    pub(super) fn take(
+        &mut self,
+        user: PrincipalScope,
+        seen: RecentRefusal,
+        now: MonoTime,
+    ) -> Option<QuestionSlot> {
         let user = self.users.get_or_insert_mut(user, AskedUser::default);
-        if seen == Seen::Refused && user.was_asked_within(1, now) {
+        if seen == RecentRefusal::Refused && user.was_asked_within(1, now) {
             return None;
         }
         if !user.was_asked_within(2, now) {

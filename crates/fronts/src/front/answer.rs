@@ -10,7 +10,7 @@ use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_T
 use hopcache_core::node::NodeName;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, How, Outcome, Reason, Role};
 use hopcache_net::body::tied;
-use hopcache_net::refusal_response::Unserved;
+use hopcache_net::refusal_response::UnservedReason;
 use hopcache_ops::labels;
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
@@ -320,35 +320,35 @@ pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
 
 /// The client listener's response when no request was read. `None` when the client has sent nothing or does not read.
 #[must_use]
-pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
+pub fn unserved(why: UnservedReason) -> Option<http::Response<Bytes>> {
     let (status, code, message) = match why {
-        Unserved::Silent
-        | Unserved::ReaderTooSlow
-        | Unserved::HandshakeTooSlow
-        | Unserved::ProxyHeader
-        | Unserved::HandshakeFailed => return None,
-        Unserved::NotTls => (
+        UnservedReason::Silent
+        | UnservedReason::ReaderTooSlow
+        | UnservedReason::HandshakeTooSlow
+        | UnservedReason::ProxyHeader
+        | UnservedReason::HandshakeFailed => return None,
+        UnservedReason::NotTls => (
             StatusCode::BAD_REQUEST,
             "Hopcache.ClientError.TlsRequired",
             "This listener has TLS (node.client_tls). Ask it with https://.".to_owned(),
         ),
-        Unserved::Crowded => (
+        UnservedReason::Crowded => (
             StatusCode::SERVICE_UNAVAILABLE,
             "Hopcache.TransientError.TooManyConnections",
             "This node has as many connections as it may have (node.max_connections). Try again shortly."
                 .to_owned(),
         ),
-        Unserved::HeadTooSlow => (
+        UnservedReason::HeadTooSlow => (
             StatusCode::REQUEST_TIMEOUT,
             "Hopcache.ClientError.HeadTooSlow",
             format!("The request's head did not arrive within {HEAD_TIMEOUT_MS} ms."),
         ),
-        Unserved::HeadTooLarge => (
+        UnservedReason::HeadTooLarge => (
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "Hopcache.ClientError.HeadTooLarge",
             format!("The request's head is over {HEAD_BYTES_MAX} bytes or {HEADERS_MAX} header fields."),
         ),
-        Unserved::HeadUnreadable => (
+        UnservedReason::HeadUnreadable => (
             StatusCode::BAD_REQUEST,
             "Hopcache.ClientError.HeadUnreadable",
             "The request's head is not valid HTTP/1.1, or does not say clearly how long its body is."
@@ -360,7 +360,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
-    if why == Unserved::Crowded {
+    if why == UnservedReason::Crowded {
         headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
     }
     Some(response)

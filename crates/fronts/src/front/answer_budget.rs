@@ -42,7 +42,7 @@ impl AnswerBudget {
             return false;
         }
         let ledger = Arc::clone(&self.ledger);
-        *body = Bytes::from_owner(Counted { body: std::mem::take(body), ledger });
+        *body = Bytes::from_owner(CountedBody { body: std::mem::take(body), ledger });
         true
     }
 }
@@ -75,18 +75,18 @@ fn id_of(body: &Bytes) -> BodyId {
 }
 
 /// A body that is counted as long as it is held.
-struct Counted {
+struct CountedBody {
     body: Bytes,
     ledger: Arc<Mutex<Ledger>>,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBody {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedBody {
     /// Runs before the body is freed, so that no other body can have its address yet.
     fn drop(&mut self) {
         self.ledger.lock().leave(id_of(&self.body));

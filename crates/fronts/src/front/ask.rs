@@ -18,7 +18,7 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_engine::{Engine, TransactionReads};
-use hopcache_net::body_budget::Reserved;
+use hopcache_net::body_budget::Reservation;
 use hopcache_net::client_addr::{ClientAddr, SESSION};
 use hopcache_ops::traces::TraceContext;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
@@ -113,7 +113,7 @@ impl AskReader {
         &self,
         head: &Parts,
         body: &Bytes,
-        room: Reserved,
+        room: Reservation,
         now: MonoTime,
     ) -> Result<Ask, Refusal> {
         let credentials = credentials(&head.headers)?;
@@ -164,7 +164,7 @@ impl AskReader {
         &self,
         head: &Parts,
         body: &Bytes,
-        room: Reserved,
+        room: Reservation,
     ) -> Result<ReadInTransaction, Refusal> {
         let encoding = accepted(&head.headers)?;
         if body.is_empty() && !head.headers.contains_key(CONTENT_TYPE) {

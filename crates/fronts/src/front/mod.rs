@@ -47,7 +47,7 @@ use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
 use hopcache_neo4j::fault::{is_credential_refusal, must_change_password};
 use hopcache_net::body::{whole, within};
-use hopcache_net::body_budget::{BodyBudget, Reserved};
+use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::client_addr;
 use hopcache_net::crowding::{CrowdedBy, CrowdedOut};
 use hopcache_net::listener::Answers;
@@ -306,7 +306,7 @@ impl Front {
 
     /// The query of a request, from the request cache or by reading, from a sender whose credentials Neo4j has
     /// accepted.
-    async fn ask_of(&self, head: Parts, body: Bytes, room: Reserved) -> Result<Ask, Refusal> {
+    async fn ask_of(&self, head: Parts, body: Bytes, room: Reservation) -> Result<Ask, Refusal> {
         let now = self.clock.now();
         let raw = Raw::of(&head, &body);
         if let Some(bytes) = raw.bytes()
@@ -324,7 +324,13 @@ impl Front {
         Box::pin(self.ask_anew(&raw, &head, &body, room)).await
     }
 
-    async fn ask_anew(&self, raw: &Raw, head: &Parts, body: &Bytes, room: Reserved) -> Result<Ask, Refusal> {
+    async fn ask_anew(
+        &self,
+        raw: &Raw,
+        head: &Parts,
+        body: &Bytes,
+        room: Reservation,
+    ) -> Result<Ask, Refusal> {
         // First the sender, then the statement, as on the server: a stranger's body is not even parsed.
         let (identity, standing) = self.check_sender(head).await?;
         let read = || self.reader.read(head, body, room, self.clock.now());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::Kind;
-use hopcache_bolt::{Finished, RunError, RunFault, request_bytes};
+use hopcache_bolt::{RunError, RunFault, WholeResult, request_bytes};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::tags::{TagId, Touched};
@@ -109,7 +109,7 @@ impl HeldTransaction {
         statement: &str,
         params: &[u8],
         within: Duration,
-    ) -> Result<Finished, OriginError> {
+    ) -> Result<WholeResult, OriginError> {
         let begins = self.relay.is_none();
         let Some(ToNeo4j { relays, .. }) = self.to_neo4j.clone() else { return Err(no_relays()) };
         let words = WriteWords::of(statement, params);
@@ -146,7 +146,7 @@ impl HeldTransaction {
                     (Some(write), None) => write.changed_nothing(),
                     (None, _) => {}
                 }
-                Ok(Finished { records: place.keep(finished.records), ..finished })
+                Ok(WholeResult { records: place.keep(finished.records), ..finished })
             }
             Err(mut error) => {
                 write_failed(write, &error).await;
@@ -285,7 +285,7 @@ impl HeldTransaction {
     }
 
     /// A statement has ended well. Returns what it may have written.
-    fn note_end(&mut self, words: &WriteWords, finished: &Finished) -> Option<Touched> {
+    fn note_end(&mut self, words: &WriteWords, finished: &WholeResult) -> Option<Touched> {
         let kind = finished.statement_type.as_deref();
         let touched = may_have_written(kind, &finished.summary, words.calls_procedure())
             .then(|| words.touched(&finished.summary))?;

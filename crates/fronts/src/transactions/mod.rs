@@ -18,4 +18,4 @@ pub(crate) mod open;
 
 pub(crate) use held::HeldTransaction;
 pub(crate) use id::TransactionId;
-pub use open::{InUse, OpenTransactions, Refused};
+pub use open::{InUse, OpenTransactions, TransactionRefusal};

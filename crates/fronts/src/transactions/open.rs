@@ -33,7 +33,7 @@ type Principal = [u8; 32];
 
 /// Why a transaction cannot be used, or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum TransactionRefusal {
     /// This node holds no such transaction of this principal and database.
     Unknown,
     /// Another request uses it.
@@ -92,20 +92,24 @@ impl OpenTransactions {
     }
 
     /// A place for a transaction that begins now.
-    pub(crate) fn open(self: &Arc<Self>, whose: Principal, database: Arc<str>) -> Result<InUse, Refused> {
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        whose: Principal,
+        database: Arc<str>,
+    ) -> Result<InUse, TransactionRefusal> {
         let mut secret = [0; 16];
         rand::rng().fill_bytes(&mut secret);
         let secret = Secret(secret);
         let mut table = self.table.lock();
         if table.is_leaving {
-            return Err(Refused::Leaving);
+            return Err(TransactionRefusal::Leaving);
         }
         if table.open.len() >= HTTP_TRANSACTIONS_MAX {
-            return Err(Refused::Full);
+            return Err(TransactionRefusal::Full);
         }
         let count = table.of_principals.entry(whose).or_insert(0);
         if *count >= self.per_principal_max {
-            return Err(Refused::PrincipalFull);
+            return Err(TransactionRefusal::PrincipalFull);
         }
         *count += 1;
         table.open.insert(secret, Place { whose, database, idle: None });
@@ -118,12 +122,12 @@ impl OpenTransactions {
         id: TransactionId,
         whose: &Principal,
         database: &str,
-    ) -> Result<InUse, Refused> {
+    ) -> Result<InUse, TransactionRefusal> {
         let mut table = self.table.lock();
         let place = table.open.get_mut(&id.secret).filter(|_| id.holder == self.me);
         let place = place.filter(|place| place.whose == *whose && &*place.database == database);
-        let Some(place) = place else { return Err(Refused::Unknown) };
-        let Some(idle) = place.idle.take() else { return Err(Refused::InUse) };
+        let Some(place) = place else { return Err(TransactionRefusal::Unknown) };
+        let Some(idle) = place.idle.take() else { return Err(TransactionRefusal::InUse) };
         let transaction = Some(idle.transaction);
         Ok(InUse { open: Arc::clone(self), secret: id.secret, transaction, is_kept: false })
     }
@@ -311,7 +315,7 @@ mod tests {
         id
     }
 
-    fn why(taken: Result<InUse, Refused>) -> Option<Refused> {
+    fn why(taken: Result<InUse, TransactionRefusal>) -> Option<TransactionRefusal> {
         taken.err()
     }
 
@@ -320,13 +324,17 @@ mod tests {
     async fn a_transaction_is_found_by_its_principal_and_database_alone() {
         let all = transactions();
         let id = open(&all, 1);
-        assert_eq!(why(all.take(id, &[2; 32], "neo4j")), Some(Refused::Unknown));
-        assert_eq!(why(all.take(id, &[1; 32], "other")), Some(Refused::Unknown));
+        assert_eq!(why(all.take(id, &[2; 32], "neo4j")), Some(TransactionRefusal::Unknown));
+        assert_eq!(why(all.take(id, &[1; 32], "other")), Some(TransactionRefusal::Unknown));
         let other_life = TransactionId { holder: Incarnation(8), ..id };
-        assert_eq!(why(all.take(other_life, &[1; 32], "neo4j")), Some(Refused::Unknown));
+        assert_eq!(why(all.take(other_life, &[1; 32], "neo4j")), Some(TransactionRefusal::Unknown));
         let in_use = all.take(id, &[1; 32], "neo4j").ok().unwrap();
-        assert_eq!(why(all.take(id, &[1; 32], "neo4j")), Some(Refused::InUse));
-        assert_eq!(why(all.take(id, &[2; 32], "neo4j")), Some(Refused::Unknown), "nor that it is in use");
+        assert_eq!(why(all.take(id, &[1; 32], "neo4j")), Some(TransactionRefusal::InUse));
+        assert_eq!(
+            why(all.take(id, &[2; 32], "neo4j")),
+            Some(TransactionRefusal::Unknown),
+            "nor that it is in use"
+        );
         in_use.keep();
         assert!(all.take(id, &[1; 32], "neo4j").is_ok());
     }
@@ -337,7 +345,10 @@ mod tests {
         let all = transactions();
         let id = open(&all, 1);
         drop(all.take(id, &[1; 32], "neo4j").ok().unwrap());
-        assert_eq!((why(all.take(id, &[1; 32], "neo4j")), all.count()), (Some(Refused::Unknown), 0));
+        assert_eq!(
+            (why(all.take(id, &[1; 32], "neo4j")), all.count()),
+            (Some(TransactionRefusal::Unknown), 0)
+        );
         drop(all.open([1; 32], "neo4j".into()).ok().unwrap());
         assert_eq!((all.count(), all.table.lock().of_principals.len()), (0, 0));
     }
@@ -347,18 +358,18 @@ mod tests {
     async fn transactions_are_bounded_for_each_principal_and_in_all() {
         let all = transactions();
         let first: Vec<_> = (0..HTTP_TRANSACTIONS_PER_PRINCIPAL_MAX).map(|_| open(&all, 1)).collect();
-        assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(Refused::PrincipalFull));
+        assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(TransactionRefusal::PrincipalFull));
         for _ in all.count()..HTTP_TRANSACTIONS_MAX {
             open(&all, 2);
         }
-        assert_eq!(why(all.open([3; 32], "neo4j".into())), Some(Refused::Full));
+        assert_eq!(why(all.open([3; 32], "neo4j".into())), Some(TransactionRefusal::Full));
         drop(all.take(first[0], &[1; 32], "neo4j").ok().unwrap());
         open(&all, 3);
         let only = OpenTransactions::new(ME, true);
         for _ in 0..HTTP_TRANSACTIONS_MAX {
             open(&only, 1);
         }
-        assert_eq!(why(only.open([1; 32], "neo4j".into())), Some(Refused::Full));
+        assert_eq!(why(only.open([1; 32], "neo4j".into())), Some(TransactionRefusal::Full));
     }
 
     #[tokio::test(start_paused = true)]
@@ -376,7 +387,7 @@ mod tests {
         let rest = HTTP_TRANSACTION_IDLE_MS / 2 + HTTP_TRANSACTIONS_SWEEP_MS;
         // tidy: virtual time
         tokio::time::sleep(Duration::from_millis(rest)).await;
-        assert_eq!(why(all.take(idle, &[1; 32], "neo4j")), Some(Refused::Unknown));
+        assert_eq!(why(all.take(idle, &[1; 32], "neo4j")), Some(TransactionRefusal::Unknown));
         assert!(all.take(used, &[1; 32], "neo4j").is_ok(), "half of its time is left");
         busy.keep();
         assert!(all.take(in_use, &[1; 32], "neo4j").is_ok(), "a request used it");
@@ -390,12 +401,12 @@ mod tests {
         let (idle, in_use) = (open(&all, 1), open(&all, 1));
         let busy = all.take(in_use, &[1; 32], "neo4j").ok().unwrap();
         all.close();
-        assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(Refused::Leaving));
+        assert_eq!(why(all.open([1; 32], "neo4j".into())), Some(TransactionRefusal::Leaving));
         let ended = all.all_ended();
         tokio::pin!(ended);
         assert!(ended.as_mut().now_or_never().is_none());
         assert_eq!(all.roll_back().await, 1);
-        assert_eq!(why(all.take(idle, &[1; 32], "neo4j")), Some(Refused::Unknown));
+        assert_eq!(why(all.take(idle, &[1; 32], "neo4j")), Some(TransactionRefusal::Unknown));
         assert!(ended.as_mut().now_or_never().is_none(), "one is in use");
         busy.keep();
         ended.await;

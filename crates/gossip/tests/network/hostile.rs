@@ -7,7 +7,7 @@ use hopcache_core::membership::Card;
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::Millis;
 use hopcache_core::wire::WIRE_VERSION;
-use hopcache_gossip::{Effect, Gossip, Refused, Settings, Timers};
+use hopcache_gossip::{DatagramRefusal, Effect, Gossip, Settings, Timers};
 use proptest::prelude::*;
 
 use crate::net::{Dice, Net, at, card};
@@ -163,25 +163,25 @@ fn strangers_of_other_kinds_are_refused() {
     let mut node = Gossip::new(card(0, 1), Settings::default(), 1);
     let mut out = Vec::new();
     let mut say = |bytes: &[u8]| node.heard(bytes, &mut out).unwrap_err();
-    assert_eq!(say(&[]), Refused::Malformed);
-    assert_eq!(say(&[9, 9, 9]), Refused::Malformed);
-    assert_eq!(say(&[1; 1_185]), Refused::TooLong);
-    assert_eq!(say(&announcement(&card(0, 1))), Refused::FromMyself);
+    assert_eq!(say(&[]), DatagramRefusal::Malformed);
+    assert_eq!(say(&[9, 9, 9]), DatagramRefusal::Malformed);
+    assert_eq!(say(&[1; 1_185]), DatagramRefusal::TooLong);
+    assert_eq!(say(&announcement(&card(0, 1))), DatagramRefusal::FromMyself);
     // F10: whatever follows the version, which a later build may write in another way.
     for kind in [1, 2] {
         let refused = say(&[kind, WIRE_VERSION + 1, 9, 9]);
-        assert_eq!(refused, Refused::Incompatible(WIRE_VERSION + 1));
+        assert_eq!(refused, DatagramRefusal::Incompatible(WIRE_VERSION + 1));
         assert_eq!(refused.to_string(), "wire version 2, this node speaks 1");
     }
     let nowhere = Card { peer_addr: "0.0.0.0:7475".parse().unwrap(), ..card(1, 1) };
-    assert_eq!(say(&announcement(&nowhere)), Refused::Unreachable);
+    assert_eq!(say(&announcement(&nowhere)), DatagramRefusal::Unreachable);
     let mut longer = announcement(&card(1, 1)).to_vec();
     longer.push(0);
-    assert_eq!(say(&longer), Refused::Malformed);
+    assert_eq!(say(&longer), DatagramRefusal::Malformed);
     assert!(out.iter().all(|effect| matches!(effect, Effect::Wake { .. })), "nobody is answered: {out:?}");
     assert_eq!(node.table_len(), 0);
     node.leave(&mut out);
-    assert_eq!(node.heard(&announcement(&card(1, 1)), &mut out), Err(Refused::IHaveLeft));
+    assert_eq!(node.heard(&announcement(&card(1, 1)), &mut out), Err(DatagramRefusal::IHaveLeft));
 }
 
 /// Who has one's own life but another name is another node; the same name in another life too.

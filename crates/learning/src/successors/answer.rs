@@ -88,7 +88,7 @@ impl Successors {
     }
 
     /// The answer to a pull: slots that differ and definitions that are missing, at most
-    /// [`PULL_PAGE_BYTES_MAX`] bytes. Read it with [`crate::Lesson::decode`].
+    /// [`PULL_PAGE_BYTES_MAX`] bytes. Read it with [`crate::TransitionCounts::decode`].
     #[must_use]
     pub fn answer_pull(&mut self, digest: &Digest, now: MonoTime) -> Vec<u8> {
         self.sweep(now);

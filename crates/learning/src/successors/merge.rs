@@ -7,16 +7,16 @@ use hopcache_core::limits::{PULL_DEFINED_MANY, PULL_NEWS_PART};
 use hopcache_core::time::MonoTime;
 
 use super::Successors;
-use super::table::{Heard, Put};
-use crate::definitions::{Defined, Name};
-use crate::delta::{ToldRow, ToldSlot};
+use super::table::{Put, SlotReport};
+use crate::definitions::{DefinitionOutcome, Name};
+use crate::delta::{RowCounts, SlotCounts};
 use crate::epochs::{Disbelief, LifeId};
 use crate::slots::weight;
-use crate::{Definition, FormId, Lesson, OriginTag, SourceId};
+use crate::{Definition, FormId, OriginTag, SourceId, TransitionCounts};
 
 /// The results of a lesson's slots and definitions; each is counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeOutcome {
     /// Slots with more than was known.
     pub taken: usize,
     /// Slots with nothing new.
@@ -34,7 +34,7 @@ pub struct Merged {
     /// Definitions without room.
     pub refused_definitions: usize,
     /// For an answer to a pull that brought something: the sender had more differences, or may have missing
-    /// definitions. [`Merged::is_worth_another`] decides whether to pull again at once.
+    /// definitions. [`MergeOutcome::is_worth_another`] decides whether to pull again at once.
     pub more: bool,
     /// A node that has counted a form without a definition here, if a slot of this lesson is the first mention of it.
     /// That node sent the definition in another piece, or never will if it is too long for gossip. So soon after, ask
@@ -42,7 +42,7 @@ pub struct Merged {
     pub lacks: Option<OriginTag>,
 }
 
-impl Merged {
+impl MergeOutcome {
     /// Whether an answer to a pull had enough news to ask for the next page at once.
     #[must_use]
     pub fn is_worth_another(&self) -> bool {
@@ -61,23 +61,23 @@ impl Successors {
     /// every text that is fit for display.
     pub fn merge(
         &mut self,
-        lesson: &Lesson,
+        counts: &TransitionCounts,
         now: MonoTime,
         mut is_true: impl FnMut(&Definition) -> bool,
-    ) -> Merged {
-        let mut merged = Merged { more: lesson.next.is_some(), ..Merged::default() };
-        if lesson.is_page {
-            self.table.lives.refresh(&lesson.lives, now);
+    ) -> MergeOutcome {
+        let mut merged = MergeOutcome { more: counts.next.is_some(), ..MergeOutcome::default() };
+        if counts.is_page {
+            self.table.lives.refresh(&counts.lives, now);
         }
-        let mut beliefs: Vec<Belief> = vec![None; lesson.lives.len()];
-        for rows in lesson.rows.chunk_by(|a, b| a.source == b.source) {
-            self.merge_source(lesson, rows, &mut beliefs, now, &mut merged);
+        let mut beliefs: Vec<Belief> = vec![None; counts.lives.len()];
+        for rows in counts.rows.chunk_by(|a, b| a.source == b.source) {
+            self.merge_source(counts, rows, &mut beliefs, now, &mut merged);
         }
-        for definition in &lesson.definitions {
+        for definition in &counts.definitions {
             self.merge_definition(definition, &mut is_true, &mut merged);
         }
-        if lesson.is_page {
-            self.pull_from = lesson.next;
+        if counts.is_page {
+            self.pull_from = counts.next;
             let has_news = merged.taken + merged.defined > 0;
             merged.more |= has_news && self.table.definitions.lacks_some();
         }
@@ -89,28 +89,28 @@ impl Successors {
     /// rows ended.
     pub fn merge_definitions(
         &mut self,
-        lesson: &Lesson,
+        counts: &TransitionCounts,
         now: MonoTime,
         is_true: impl FnMut(&Definition) -> bool,
-    ) -> Merged {
+    ) -> MergeOutcome {
         let pull_from = self.pull_from;
-        let merged = self.merge(lesson, now, is_true);
+        let merged = self.merge(counts, now, is_true);
         self.pull_from = pull_from;
         merged
     }
 
     fn merge_source(
         &mut self,
-        lesson: &Lesson,
-        rows: &[ToldRow],
+        counts: &TransitionCounts,
+        rows: &[RowCounts],
         beliefs: &mut [Belief],
         now: MonoTime,
-        merged: &mut Merged,
+        merged: &mut MergeOutcome,
     ) {
         let Some(source) = rows.first().map(|row| row.source) else { return };
-        let mut heard: Vec<(FormId, Heard)> = Vec::with_capacity(rows.len());
+        let mut heard: Vec<(FormId, SlotReport)> = Vec::with_capacity(rows.len());
         for (row, slot) in rows.iter().flat_map(|row| row.slots.iter().map(move |slot| (row, slot))) {
-            heard.extend(self.hear(lesson, slot, beliefs, now, merged).map(|slot| (row.form, slot)));
+            heard.extend(self.hear(counts, slot, beliefs, now, merged).map(|slot| (row.form, slot)));
         }
         let of_rows = || heard.chunk_by(|a, b| a.0 == b.0);
         // A source ranks by its own row. If the lesson lacks that, it ranks by its largest successor.
@@ -133,13 +133,13 @@ impl Successors {
     /// A slot of a lesson, if its life is accepted and its epoch counts.
     fn hear(
         &mut self,
-        lesson: &Lesson,
-        slot: &ToldSlot,
+        counts: &TransitionCounts,
+        slot: &SlotCounts,
         beliefs: &mut [Belief],
         now: MonoTime,
-        merged: &mut Merged,
-    ) -> Option<Heard> {
-        let (claim, belief) = (lesson.lives.get(slot.life)?, beliefs.get_mut(slot.life)?);
+        merged: &mut MergeOutcome,
+    ) -> Option<SlotReport> {
+        let (claim, belief) = (counts.lives.get(slot.life)?, beliefs.get_mut(slot.life)?);
         if !slot.tally.is_possible() {
             merged.refused_bounds += 1;
             return None;
@@ -160,16 +160,16 @@ impl Successors {
             merged.refused_old += 1;
             return None;
         };
-        Some(Heard { life, epoch, age, tally: slot.tally })
+        Some(SlotReport { life, epoch, age, tally: slot.tally })
     }
 
     fn merge_row(
         &mut self,
         (source, form): (SourceId, FormId),
-        slots: &[(FormId, Heard)],
+        slots: &[(FormId, SlotReport)],
         ranks_already: bool,
         now: MonoTime,
-        merged: &mut Merged,
+        merged: &mut MergeOutcome,
     ) {
         let is_known = self.table.sources.get(&source).is_some_and(|held| held.row(form).is_some());
         if !is_known && !self.table.admit_heard_row(source, form, worth(slots), now) {
@@ -202,7 +202,7 @@ impl Successors {
         &mut self,
         definition: &Definition,
         is_true: &mut impl FnMut(&Definition) -> bool,
-        merged: &mut Merged,
+        merged: &mut MergeOutcome,
     ) {
         let (name, bytes) = match definition {
             Definition::Form { id, bytes } => (Name::Form(*id), bytes.clone()),
@@ -218,14 +218,14 @@ impl Successors {
             return;
         }
         match self.table.definitions.hear(name, &bytes) {
-            Defined::New => merged.defined += 1,
-            Defined::Known => {}
-            Defined::Refused => merged.refused_definitions += 1,
+            DefinitionOutcome::New => merged.defined += 1,
+            DefinitionOutcome::Known => {}
+            DefinitionOutcome::Refused => merged.refused_definitions += 1,
         }
     }
 }
 
 /// The sightings of a row, decayed.
-fn worth(slots: &[(FormId, Heard)]) -> f64 {
+fn worth(slots: &[(FormId, SlotReport)]) -> f64 {
     slots.iter().map(|(_, slot)| weight(slot.age) * f64::from(slot.tally.seen)).sum()
 }

@@ -1,7 +1,7 @@
 //! Successors of queries, as one node knows them: its own counts and those of all other nodes.
 //!
 //! Decides what is counted, how much is kept ([`Bounds`]) and when decayed counts are forgotten. The other files:
-//! lessons are merged (`merge`), predicted from (`predict`), searched (`seen`), sent by gossip (`tell`) and sent to
+//! lessons are merged (`merge`), predicted from (`predict`), searched (`frequent_sources`), sent by gossip (`tell`) and sent to
 //! pulls (`answer`). Reads no clock: `now` is the node's own.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -17,18 +17,18 @@ use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
 
 mod answer;
+mod frequent_sources;
 mod merge;
 mod predict;
-mod seen;
 mod table;
 mod tell;
 
 pub use answer::Sum;
-pub use merge::Merged;
+pub use frequent_sources::{FrequentSources, SourceSlice};
+pub use merge::MergeOutcome;
 pub use predict::{Outlook, Prediction, SourceView};
-pub use seen::{MostSeen, SeenSlice};
 
-use crate::definitions::{Defined, Name};
+use crate::definitions::{DefinitionOutcome, Name};
 use crate::epochs::Lives;
 use crate::slots::Event;
 use crate::{FormId, OriginTag, PatternTag, SourceId};
@@ -192,7 +192,7 @@ impl Successors {
     /// [`FORM_BYTES_MAX`] or there is no room. Call it before or after [`Self::count`], any number of times.
     pub fn define_form(&mut self, id: FormId, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= FORM_BYTES_MAX && id != FormId::ANY;
-        fits && self.table.definitions.define(Name::Form(id), bytes) != Defined::Refused
+        fits && self.table.definitions.define(Name::Form(id), bytes) != DefinitionOutcome::Refused
     }
 
     /// The definition of a form.
@@ -207,7 +207,7 @@ impl Successors {
         self.table.definitions.lacks_some()
     }
 
-    /// The node that [`Merged::lacks`] named last, once.
+    /// The node that [`MergeOutcome::lacks`] named last, once.
     pub fn take_lacking(&mut self) -> Option<OriginTag> {
         self.lacking.take()
     }

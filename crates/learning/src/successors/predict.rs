@@ -10,7 +10,7 @@ use super::Successors;
 use super::table::Source;
 use crate::definitions::Name;
 use crate::slots::Row;
-use crate::{Decayed, FormId, OriginTag, SourceId};
+use crate::{DecayedTally, FormId, OriginTag, SourceId};
 
 /// A possible successor.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Prediction {
     /// Probability: seen of the form ÷ (seen of the source + 1), both decayed; at most 1.
     pub p: f64,
     /// The form's counts, decayed.
-    pub tally: Decayed,
+    pub tally: DecayedTally,
     /// How much of `tally.seen` each node counted, the largest first. Empty in an [`Outlook`].
     pub taught_by: Vec<(OriginTag, f64)>,
 }
@@ -42,7 +42,7 @@ pub struct SourceView {
     /// Text of the pattern, if known.
     pub text: Option<String>,
     /// Counts of the source itself, decayed. Its launches and uses are those without a form (overlaps).
-    pub tally: Decayed,
+    pub tally: DecayedTally,
     /// Its successors, as [`Successors::predictions`].
     pub successors: Vec<Prediction>,
 }
@@ -83,7 +83,7 @@ impl Successors {
             b_tally.seen.total_cmp(&a_tally.seen).then(a.form.cmp(&b.form))
         });
         rows.truncate(PREDICTIONS_MAX);
-        let predict = |(row, tally): (&'a Row, Decayed)| {
+        let predict = |(row, tally): (&'a Row, DecayedTally)| {
             let p = probability(tally.seen, any);
             (row, Prediction { form: row.form, p, tally, taught_by: Vec::new() })
         };
@@ -94,7 +94,7 @@ impl Successors {
         let mut shares: Vec<(OriginTag, f64)> = Vec::new();
         for (slot, age) in row.live(&self.table.lives, now) {
             let Some(origin) = self.table.lives.origin(slot.life) else { continue };
-            let mut value = Decayed::default();
+            let mut value = DecayedTally::default();
             value.add(slot.tally, age);
             match shares.iter_mut().find(|(other, _)| *other == origin) {
                 Some((_, seen)) => *seen += value.seen,
@@ -106,15 +106,15 @@ impl Successors {
         shares
     }
 
-    /// Launches and uses because of `source`, as all nodes have counted them, decayed (`seen` is the source's own):
+    /// Launches and uses because of `source`, as all nodes have counted them, decayed (`frequent_sources` is the source's own):
     /// those of its forms, and those without a form in its own row.
     #[must_use]
-    pub fn precision(&self, source: SourceId, now: MonoTime) -> Decayed {
-        let Some(held) = self.table.sources.get(&source) else { return Decayed::default() };
+    pub fn precision(&self, source: SourceId, now: MonoTime) -> DecayedTally {
+        let Some(held) = self.table.sources.get(&source) else { return DecayedTally::default() };
         let own = held.any.value(&self.table.lives, now);
         let mut sum = own;
         held.forms.iter().for_each(|row| sum.join(row.value(&self.table.lives, now)));
-        Decayed { seen: own.seen, ..sum }
+        DecayedTally { seen: own.seen, ..sum }
     }
 
     /// One source.

@@ -14,7 +14,7 @@ use crate::definitions::{Definitions, Name};
 use crate::epochs::{LifeId, Lives};
 use crate::pull::Prints;
 use crate::slots::{Event, Row, Slot, Tally, weight};
-use crate::space_saving::{Offered, SpaceSaving};
+use crate::space_saving::{OfferOutcome, SpaceSaving};
 use crate::{FormId, SourceId};
 
 /// After this many epochs the weights are scaled down: 2^512 is well within a double.
@@ -63,7 +63,7 @@ impl Source {
 /// The result of merging a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It had this much more of `seen` (and maybe more of the others).
+    /// It had this much more of `frequent_sources` (and maybe more of the others).
     Taken(u32),
     Known,
     NoRoom,
@@ -71,7 +71,7 @@ pub(super) enum Put {
 
 /// A slot from a message: its life, age and counts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Heard {
+pub(super) struct SlotReport {
     pub(super) life: LifeId,
     pub(super) epoch: u32,
     pub(super) age: u32,
@@ -179,12 +179,12 @@ impl Table {
     }
 
     /// Applies the ranking's decision to the table.
-    fn settle(&mut self, source: SourceId, offered: Offered<SourceId>) -> bool {
+    fn settle(&mut self, source: SourceId, offered: OfferOutcome<SourceId>) -> bool {
         match offered {
-            Offered::Kept => return true,
-            Offered::Refused => return false,
-            Offered::Replaced(least) => self.drop_source(least),
-            Offered::Added => {}
+            OfferOutcome::Kept => return true,
+            OfferOutcome::Refused => return false,
+            OfferOutcome::Replaced(least) => self.drop_source(least),
+            OfferOutcome::Added => {}
         }
         if let SourceId::Pattern(tag) = source {
             self.definitions.refer(Name::Pattern(tag));
@@ -259,7 +259,7 @@ impl Table {
     }
 
     /// Merges a slot into an admitted row.
-    pub(super) fn put(&mut self, source: SourceId, form: FormId, heard: Heard, now: MonoTime) -> Put {
+    pub(super) fn put(&mut self, source: SourceId, form: FormId, heard: SlotReport, now: MonoTime) -> Put {
         let Some(held) = self.sources.get_mut(&source) else { return Put::NoRoom };
         let Some(row) = held.row_mut(form) else { return Put::NoRoom };
         let more = if let Some(slot) = row.slot_mut(heard.life, heard.epoch) {
@@ -401,7 +401,7 @@ impl Table {
     }
 }
 
-fn merged(held: Tally, heard: &Heard) -> Tally {
+fn merged(held: Tally, heard: &SlotReport) -> Tally {
     held.max(heard.tally)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::Form;
-use hopcache_learning::templates::{QuerySeen, templates_of};
+use hopcache_learning::templates::{EarlierQuery, templates_of};
 use hopcache_packstream::Value;
 
 use super::values::{map, node, params, result};
@@ -149,12 +149,12 @@ struct Counts {
     forms: BTreeMap<&'static str, BTreeMap<Form, u32>>,
 }
 
-fn before(walk: &[Asked], at: usize) -> Vec<QuerySeen<'_>> {
+fn before(walk: &[Asked], at: usize) -> Vec<EarlierQuery<'_>> {
     walk[..at]
         .iter()
         .rev()
         .take(5)
-        .map(|asked| QuerySeen {
+        .map(|asked| EarlierQuery {
             statement: asked.statement,
             params: &asked.params,
             fields: Some(&asked.fields),

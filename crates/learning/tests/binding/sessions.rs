@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
-    MEMBERS_MAX, SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_SKEW_MS,
-    SESSION_WAITING_MAX, SESSION_WINDOW_MS, TELLER_TRANSIT_MS_MAX, TELLER_WINDOW_MS,
+    CLOCK_TRANSIT_MS_MAX, CLOCK_WINDOW_MS, MEMBERS_MAX, SESSION_BEFORE_MAX, SESSION_IDLE_MS,
+    SESSION_SETTLE_MS, SESSION_SKEW_MS, SESSION_WAITING_MAX, SESSION_WINDOW_MS,
 };
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
 use hopcache_learning::OriginTag;
-use hopcache_learning::sessions::{Observed, Seen, SessionBounds, SessionKey, Sessions, Step};
-use hopcache_learning::tellers::{Teller, Tellers};
+use hopcache_learning::clock_offsets::{ClockOffsets, SenderClock};
+use hopcache_learning::sessions::{
+    ObservationFate, QueryObservation, SessionBounds, SessionKey, Sessions, Step,
+};
 use proptest::prelude::*;
 
 fn session(number: u64) -> SessionKey {
@@ -24,27 +26,27 @@ fn at_ms(ms: u64) -> MonoTime {
     MonoTime(ms * 1_000)
 }
 
-const TELLER: Teller = Teller { node: OriginTag(1), life: Incarnation(1) };
+const SENDER: SenderClock = SenderClock { node: OriginTag(1), life: Incarnation(1) };
 
-fn seen(name: u8, began_ms: u64, ended_ms: u64) -> Seen<u8> {
-    Seen {
+fn seen(name: u8, began_ms: u64, ended_ms: u64) -> QueryObservation<u8> {
+    QueryObservation {
         key: QueryKey([name; 32]),
         began: at_ms(began_ms),
         ended: at_ms(ended_ms),
-        teller: TELLER,
+        sender: SENDER,
         began_there: at_ms(began_ms),
         weight_bytes: 100,
         query: name,
     }
 }
 
-fn taken(sessions: &mut Sessions<u8>, number: u64, seen: Seen<u8>, now_ms: u64) {
-    assert_eq!(sessions.observe(session(number), seen, at_ms(now_ms)), Observed::Taken);
+fn taken(sessions: &mut Sessions<u8>, number: u64, seen: QueryObservation<u8>, now_ms: u64) {
+    assert_eq!(sessions.observe(session(number), seen, at_ms(now_ms)), ObservationFate::Taken);
 }
 
 /// Steps as `next < before, before …`.
 fn shown(steps: &[Step<u8>]) -> Vec<(char, String)> {
-    let name = |seen: &Seen<u8>| char::from(seen.query);
+    let name = |seen: &QueryObservation<u8>| char::from(seen.query);
     steps.iter().map(|step| (name(&step.next), step.before.iter().map(name).collect())).collect()
 }
 
@@ -103,13 +105,13 @@ fn repeated_and_very_late_ones_are_not_taken() {
     let again = |sessions: &mut Sessions<u8>, name: u8| {
         sessions.observe(session(1), seen(name, 100 * u64::from(name), 5_000), at_ms(2_000))
     };
-    assert_eq!(again(&mut sessions, 3), Observed::Repeated);
+    assert_eq!(again(&mut sessions, 3), ObservationFate::Repeated);
     let found = sessions.settle(at_ms(2_000));
     assert_eq!(found.len(), 9);
     let before: Vec<u8> = found[8].before.iter().map(|seen| seen.query).collect();
     assert_eq!(before, [7, 6, 5, 4, 3]);
-    assert_eq!(again(&mut sessions, 8), Observed::Repeated);
-    assert_eq!(again(&mut sessions, 3), Observed::Late, "forgotten, and not next again");
+    assert_eq!(again(&mut sessions, 8), ObservationFate::Repeated);
+    assert_eq!(again(&mut sessions, 3), ObservationFate::Late, "forgotten, and not next again");
     assert!(sessions.settle(at_ms(9_000)).is_empty());
 }
 
@@ -158,13 +160,14 @@ fn what_waits_is_bounded() {
     let mut sessions = Sessions::new(bounds);
     let mut observe =
         |number, name, now_ms| sessions.observe(session(number), seen(name, 0, 0), at_ms(now_ms));
-    let mut count = |number| (0..100).filter(|name| observe(number, *name, 0) == Observed::Taken).count();
+    let mut count =
+        |number| (0..100).filter(|name| observe(number, *name, 0) == ObservationFate::Taken).count();
     assert_eq!((count(1), count(2), count(3)), (SESSION_WAITING_MAX, 14, 0));
     assert_eq!(sessions.settle(at_ms(SESSION_SETTLE_MS)).len(), SESSION_WAITING_MAX + 14);
-    let huge = Seen { weight_bytes: usize::MAX, ..seen(1, 0, 0) };
-    assert_eq!(sessions.observe(session(9), huge, at_ms(1_000)), Observed::Full);
+    let huge = QueryObservation { weight_bytes: usize::MAX, ..seen(1, 0, 0) };
+    assert_eq!(sessions.observe(session(9), huge, at_ms(1_000)), ObservationFate::Full);
     let mut none = Sessions::new(SessionBounds { sessions: 0, ..SessionBounds::default() });
-    assert_eq!(none.observe(session(1), seen(1, 0, 0), at_ms(0)), Observed::Full);
+    assert_eq!(none.observe(session(1), seen(1, 0, 0), at_ms(0)), ObservationFate::Full);
 }
 
 /// A fast session: some of its observations are missing. What comes after the gap follows nothing before it, whether
@@ -177,7 +180,7 @@ fn nothing_follows_across_a_gap() {
         // It began last, and was answered before the other one.
         taken(&mut sessions, 1, seen(b'c', 130, 140), 200);
         taken(&mut sessions, 1, seen(b'b', 120, 125), 200);
-        sessions.note_gap(session(1), TELLER);
+        sessions.note_gap(session(1), SENDER);
         let mut all = Vec::new();
         if settles_between {
             all.extend(sessions.settle(at_ms(200 + SESSION_SETTLE_MS)));
@@ -191,7 +194,7 @@ fn nothing_follows_across_a_gap() {
         let next = sessions.settle(at_ms(1_600 + SESSION_SETTLE_MS));
         assert_eq!(shown(&next), steps(&[('f', "ed")]), "the gap stays where it is");
         // Another session of the node has none.
-        sessions.note_gap(session(2), TELLER);
+        sessions.note_gap(session(2), SENDER);
     }
 }
 
@@ -199,10 +202,15 @@ fn nothing_follows_across_a_gap() {
 #[test]
 fn a_gap_parts_the_observations_of_other_nodes() {
     let mut sessions = Sessions::new(SessionBounds::default());
-    let other = Teller { node: OriginTag(2), life: Incarnation(1) };
+    let other = SenderClock { node: OriginTag(2), life: Incarnation(1) };
     taken(&mut sessions, 1, seen(b'a', 100, 110), 200);
-    sessions.note_gap(session(1), TELLER);
-    taken(&mut sessions, 1, Seen { teller: other, began_there: at_ms(7), ..seen(b'b', 150, 160) }, 200);
+    sessions.note_gap(session(1), SENDER);
+    taken(
+        &mut sessions,
+        1,
+        QueryObservation { sender: other, began_there: at_ms(7), ..seen(b'b', 150, 160) },
+        200,
+    );
     taken(&mut sessions, 1, seen(b'c', 200, 210), 300);
     let all = sessions.settle(at_ms(1_000));
     assert_eq!(shown(&all), steps(&[('a', ""), ('b', ""), ('c', "b")]));
@@ -227,34 +235,35 @@ fn keys_are_of_database_and_principal() {
     assert_eq!(keys[0].on_ring().0, keys[0].0);
 }
 
-fn teller(node: u64) -> Teller {
-    Teller { node: OriginTag(node), ..TELLER }
+fn sender(node: u64) -> SenderClock {
+    SenderClock { node: OriginTag(node), ..SENDER }
 }
 
 /// Must show 1 of issue 7: clicks without a pause through different nodes are steps, for any delays of the messages
 /// about them. Only differences of a clock count, and a clock that begins anew is another one.
 #[test]
 fn a_message_is_as_old_as_what_it_took_beyond_the_quickest() {
-    let mut tellers = Tellers::new();
-    let mut sent_at =
-        |node, reading_us, now_us| tellers.sent_at(teller(node), MonoTime(reading_us), MonoTime(now_us)).0;
+    let mut clock_offsets = ClockOffsets::new();
+    let mut sent_at = |node, reading_us, now_us| {
+        clock_offsets.sent_at(sender(node), MonoTime(reading_us), MonoTime(now_us)).0
+    };
     assert_eq!(sent_at(1, 1_000, 50_900_000), 50_900_000, "nothing is known of it");
     assert_eq!(sent_at(1, 101_000, 50_999_700), 50_999_700, "quicker than before");
     assert_eq!(sent_at(1, 201_000, 51_108_700), 51_099_700, "9 ms slower");
     assert_eq!(sent_at(2, u64::MAX - 7, 51_200_000), 51_200_000, "a clock that is about to begin anew");
     assert_eq!(sent_at(2, 92, 51_204_100), 51_200_100);
-    let stood = 51_204_100 + TELLER_TRANSIT_MS_MAX * 1_000 + 1_000;
+    let stood = 51_204_100 + CLOCK_TRANSIT_MS_MAX * 1_000 + 1_000;
     assert_eq!(sent_at(2, 92, stood), stood, "it stood still");
     // Two clocks that run apart: the old least difference is forgotten.
-    let later = stood + 2 * TELLER_WINDOW_MS * 1_000;
+    let later = stood + 2 * CLOCK_WINDOW_MS * 1_000;
     let drift_us = 4_000;
     assert_eq!(sent_at(2, later - stood + 92 - drift_us, later), later - drift_us);
-    let last = later + TELLER_WINDOW_MS * 1_000;
+    let last = later + CLOCK_WINDOW_MS * 1_000;
     assert_eq!(sent_at(2, last - stood + 92 - drift_us, last), last);
     for node in 10..10 + 2 * MEMBERS_MAX as u64 {
-        tellers.sent_at(teller(node), MonoTime(0), MonoTime(node));
+        clock_offsets.sent_at(sender(node), MonoTime(0), MonoTime(node));
     }
-    assert_eq!(tellers.len(), MEMBERS_MAX);
+    assert_eq!(clock_offsets.len(), MEMBERS_MAX);
 }
 
 /// A request of a session as it really was, in microseconds: its node, its begin and its end; and the error of its
@@ -265,14 +274,14 @@ type True = (u64, u64, u64, u64);
 fn seen_with_skew(requests: &[True]) -> Vec<Step<u8>> {
     let mut sessions = Sessions::new(SessionBounds::default());
     for (name, (node, began, took, off)) in (0_u8..).zip(requests) {
-        let seen = Seen {
+        let seen = QueryObservation {
             began: MonoTime(1_000_000 + began + off),
             ended: MonoTime(1_000_000 + began + off + took),
-            teller: teller(*node),
+            sender: sender(*node),
             began_there: MonoTime(77 + began),
             ..seen(name, 0, 0)
         };
-        assert_eq!(sessions.observe(session(1), seen, at_ms(1_000)), Observed::Taken);
+        assert_eq!(sessions.observe(session(1), seen, at_ms(1_000)), ObservationFate::Taken);
     }
     sessions.settle(at_ms(9_000))
 }
@@ -281,7 +290,7 @@ fn seen_with_skew(requests: &[True]) -> Vec<Step<u8>> {
 #[derive(Debug, Clone)]
 struct Arrival {
     session: u64,
-    seen: Seen<u8>,
+    seen: QueryObservation<u8>,
     at_ms: u64,
 }
 
@@ -298,29 +307,29 @@ prop_compose! {
 #[derive(Default)]
 struct Reference {
     /// With its arrival, and whether it has settled.
-    known: BTreeMap<u64, Vec<(Seen<u8>, u64, bool)>>,
+    known: BTreeMap<u64, Vec<(QueryObservation<u8>, u64, bool)>>,
 }
 
 impl Reference {
-    fn place(seen: &Seen<u8>) -> (MonoTime, QueryKey) {
+    fn place(seen: &QueryObservation<u8>) -> (MonoTime, QueryKey) {
         (seen.began, seen.key)
     }
 
-    fn observe(&mut self, arrival: &Arrival) -> Observed {
+    fn observe(&mut self, arrival: &Arrival) -> ObservationFate {
         let known = self.known.entry(arrival.session).or_default();
         let place = Self::place(&arrival.seen);
         let settled = known.iter().filter(|(.., is_settled)| *is_settled);
         if known.iter().any(|(seen, ..)| Self::place(seen) == place) {
-            return Observed::Repeated;
+            return ObservationFate::Repeated;
         }
         if settled.clone().count() == 5 && settled.clone().all(|(seen, ..)| Self::place(seen) > place) {
-            return Observed::Late;
+            return ObservationFate::Late;
         }
         if known.iter().filter(|(.., is_settled)| !is_settled).count() == SESSION_WAITING_MAX {
-            return Observed::Full;
+            return ObservationFate::Full;
         }
         known.push((arrival.seen.clone(), arrival.at_ms, false));
-        Observed::Taken
+        ObservationFate::Taken
     }
 
     fn settle(&mut self, now_ms: u64) -> Vec<Step<u8>> {
@@ -401,7 +410,7 @@ proptest! {
         let other: Vec<Arrival> = other.into_iter().map(|(_, arrival)| arrival).collect();
         let shown = |steps: Vec<Step<u8>>| -> Vec<_> {
             steps.into_iter().map(|step| {
-                let place = |seen: &Seen<u8>| (seen.began, seen.key);
+                let place = |seen: &QueryObservation<u8>| (seen.began, seen.key);
                 (step.session, place(&step.next), step.before.iter().map(place).collect::<Vec<_>>())
             }).collect()
         };
@@ -420,8 +429,8 @@ proptest! {
         let mut counts = (0, 0);
         for (number, name, began, ended, now, weight_bytes) in all {
             let times = (MonoTime(began), MonoTime(ended));
-            let seen = Seen { began: times.0, ended: times.1, began_there: times.0, weight_bytes: weight_bytes >> (name % 64), ..seen(name, 0, 0) };
-            counts.0 += usize::from(sessions.observe(session(number), seen, MonoTime(now)) == Observed::Taken);
+            let seen = QueryObservation { began: times.0, ended: times.1, began_there: times.0, weight_bytes: weight_bytes >> (name % 64), ..seen(name, 0, 0) };
+            counts.0 += usize::from(sessions.observe(session(number), seen, MonoTime(now)) == ObservationFate::Taken);
             counts.1 += sessions.settle(MonoTime(now >> 1)).len();
         }
         counts.1 += sessions.settle(MonoTime(u64::MAX)).len();

@@ -5,7 +5,7 @@ use hopcache_core::limits::{SESSION_BEFORE_MAX, TEMPLATES_PER_STEP_MAX};
 use hopcache_learning::Kind;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Binding, Form, Rows};
-use hopcache_learning::templates::{Learned, QuerySeen, fields_wanted, templates_of};
+use hopcache_learning::templates::{EarlierQuery, LearnedForms, fields_wanted, templates_of};
 use hopcache_packstream::{Reader, Token, Value, encode};
 use proptest::prelude::*;
 
@@ -16,10 +16,10 @@ const NEXT: &str = "MATCH (p:Person {id: $id}) RETURN p";
 
 struct Query(&'static str, Vec<u8>, Option<Fields>);
 
-fn learned(before: &[Query], next: &[u8]) -> Option<Learned> {
+fn learned(before: &[Query], next: &[u8]) -> Option<LearnedForms> {
     let seen: Vec<_> = before
         .iter()
-        .map(|Query(statement, params, fields)| QuerySeen { statement, params, fields: fields.as_ref() })
+        .map(|Query(statement, params, fields)| EarlierQuery { statement, params, fields: fields.as_ref() })
         .collect();
     templates_of(&seen, NEXT, next)
 }
@@ -152,7 +152,7 @@ fn large_queries_are_not_learned() {
     let many: Vec<(&str, Value)> = many.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     assert_eq!(learned(&before, &params(&many)), None);
     assert!(learned(&before, &params(&many[..16])).is_some());
-    let seen = QuerySeen { statement: "A", params: &before[0].1, fields: None };
+    let seen = EarlierQuery { statement: "A", params: &before[0].1, fields: None };
     assert_eq!(templates_of(&[seen], &"x".repeat(2_049), &params(&[])), None);
     assert_eq!(templates_of(&[seen], NEXT, b"garbage"), None);
 }
@@ -186,7 +186,7 @@ proptest! {
             prop_assert!(bound.iter().any(|bound| bound.params == next), "{:?}", form);
         }
         // Without the fields that are not wanted the step is learned from the same query, by some of the same forms.
-        let seen: Vec<_> = before.iter().map(|Query(statement, params, _)| QuerySeen { statement, params, fields: None }).collect();
+        let seen: Vec<_> = before.iter().map(|Query(statement, params, _)| EarlierQuery { statement, params, fields: None }).collect();
         let wanted = fields_wanted(&seen, NEXT, &next);
         let asked: Vec<Query> = before.iter().enumerate()
             .map(|(at, Query(statement, params, fields))| Query(statement, params.clone(), fields.clone().filter(|_| at < wanted)))
@@ -206,7 +206,7 @@ fn fields_are_wanted_only_where_no_parameter_explains_the_step() {
             before.iter().map(|(text, id)| Query(text, params(&[("id", (*id).into())]), None)).collect();
         let seen: Vec<_> = before
             .iter()
-            .map(|Query(statement, params, _)| QuerySeen { statement, params, fields: None })
+            .map(|Query(statement, params, _)| EarlierQuery { statement, params, fields: None })
             .collect();
         fields_wanted(&seen, NEXT, &params(next))
     };

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use hopcache_core::limits::{PULL_PAGE_BYTES_MAX, PULL_PRINTS_PER_CALL};
-use hopcache_learning::Lesson;
+use hopcache_learning::TransitionCounts;
 
 use super::{at, form, node, pattern, query};
 
@@ -41,7 +41,7 @@ fn a_large_model_is_counted_and_told_in_bounded_time() {
         first.get_or_insert(took);
         (longest, calls, bytes) = (longest.max(took), calls + 1, bytes + page.len());
         assert!(page.len() <= PULL_PAGE_BYTES_MAX);
-        let merged = newcomer.merge(&Lesson::decode(&page).unwrap(), now, |_| true);
+        let merged = newcomer.merge(&TransitionCounts::decode(&page).unwrap(), now, |_| true);
         if !merged.more || calls == 200 {
             break;
         }

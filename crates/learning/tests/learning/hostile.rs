@@ -5,7 +5,9 @@ use hopcache_core::limits::{
     EPOCH_LEAD_MS_MAX, EPOCH_MS, FORMS_PER_PATTERN_MAX, LIFE_QUIET_MS, LIVES_MAX, LIVES_PER_ORIGIN_MAX,
     PULL_PAGE_BYTES_MAX, SLOT_COUNT_MAX, UPTIME_MS_MAX,
 };
-use hopcache_learning::{Digest, Lesson, LessonError, Merged, OriginTag, SourceId, Successors};
+use hopcache_learning::{
+    Digest, MergeOutcome, OriginTag, SourceId, Successors, TransitionCounts, TransitionCountsError,
+};
 use proptest::prelude::*;
 
 use super::{at, close, definition_of, form, hear, node, offered, pattern, query};
@@ -62,7 +64,7 @@ fn impossible_counts_are_refused() {
     let mut known = honest(1);
     let most = u64::from(SLOT_COUNT_MAX);
     let one = |seen| forged(&[(2, 22, 0)], &[(0, 0, pattern(0), Some(9), seen)]);
-    assert_eq!(Lesson::decode(&one(1 << 32)), Err(LessonError), "2^32 counts");
+    assert_eq!(TransitionCounts::decode(&one(1 << 32)), Err(TransitionCountsError), "2^32 counts");
     assert_eq!(hear(&mut known, &one(u64::from(u32::MAX)), at(0)).refused_bounds, 1);
     assert_eq!(hear(&mut known, &one(most + 1), at(0)).refused_bounds, 1);
     assert_eq!(hear(&mut known, &one(most), at(0)).taken, 1);
@@ -78,9 +80,13 @@ fn impossible_counts_are_refused() {
 fn absurd_epochs_move_a_life_by_less_than_what_is_kept() {
     let mut known = node(1, 11, 256, at(0));
     let says = |up_ms, age| forged(&[(2, 22, up_ms)], &[(0, age, pattern(0), Some(0), 8)]);
-    assert_eq!(Lesson::decode(&says(UPTIME_MS_MAX + 1, 0)), Err(LessonError));
-    assert_eq!(Lesson::decode(&says(u64::MAX, 0)), Err(LessonError));
-    assert_eq!(Lesson::decode(&says(0, 1)), Err(LessonError), "an epoch before the first one");
+    assert_eq!(TransitionCounts::decode(&says(UPTIME_MS_MAX + 1, 0)), Err(TransitionCountsError));
+    assert_eq!(TransitionCounts::decode(&says(u64::MAX, 0)), Err(TransitionCountsError));
+    assert_eq!(
+        TransitionCounts::decode(&says(0, 1)),
+        Err(TransitionCountsError),
+        "an epoch before the first one"
+    );
     let up_ms = 10 * EPOCH_MS;
     assert_eq!(hear(&mut known, &says(up_ms, 0), at(0)).taken, 1);
     for ahead in [EPOCH_LEAD_MS_MAX + 1, 1_000 * EPOCH_MS, UPTIME_MS_MAX - up_ms] {
@@ -133,7 +139,7 @@ fn what_is_said_of_this_nodes_own_future_is_refused() {
 fn a_flood_of_sources_pushes_out_no_more_than_half() {
     let mut known = honest(3);
     let bytes_max = hopcache_learning::Bounds::for_patterns(256).bytes_max();
-    let mut sum = Merged::default();
+    let mut sum = MergeOutcome::default();
     let pages = offered() / 1_000;
     for page in 0..pages {
         let sightings: Vec<_> = (0..500)
@@ -242,10 +248,10 @@ fn a_flood_of_definitions_stays_within_its_bytes() {
 #[test]
 fn what_is_cut_or_too_long_is_no_lesson() {
     let bytes = forged(&[(2, 22, 0)], &[(0, 0, pattern(0), Some(0), 1)]);
-    assert!(Lesson::decode(&bytes).is_ok());
-    assert_eq!(Lesson::decode(&bytes[..bytes.len() - 1]), Err(LessonError));
-    assert_eq!(Lesson::decode(&[]), Err(LessonError));
-    assert_eq!(Lesson::decode(&vec![1; PULL_PAGE_BYTES_MAX + 1]), Err(LessonError));
+    assert!(TransitionCounts::decode(&bytes).is_ok());
+    assert_eq!(TransitionCounts::decode(&bytes[..bytes.len() - 1]), Err(TransitionCountsError));
+    assert_eq!(TransitionCounts::decode(&[]), Err(TransitionCountsError));
+    assert_eq!(TransitionCounts::decode(&vec![1; PULL_PAGE_BYTES_MAX + 1]), Err(TransitionCountsError));
     assert!(Digest::decode(&[0, 1]).is_none());
 }
 
@@ -254,7 +260,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_lesson_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4)) {
-        let _ = Lesson::decode(&bytes);
+        let _ = TransitionCounts::decode(&bytes);
         let _ = Digest::decode(&bytes);
         // And a valid one with some bytes changed, merged as if it were true.
         let mut known = honest(1);
@@ -266,8 +272,8 @@ proptest! {
             let len = good.len();
             good[usize::from(place) % len] = byte;
         }
-        if let Ok(lesson) = Lesson::decode(&good) {
-            known.merge(&lesson, at(5), |_| true);
+        if let Ok(counts) = TransitionCounts::decode(&good) {
+            known.merge(&counts, at(5), |_| true);
         }
         prop_assert!(known.predictions(pattern(0), at(9)).iter().all(|found| found.p.is_finite() && found.p <= 1.0));
     }

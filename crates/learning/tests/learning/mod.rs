@@ -15,7 +15,8 @@ mod telling;
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_learning::{
-    Bounds, Definition, FormId, Lesson, Merged, OriginTag, PatternTag, QueryTag, SourceId, Successors,
+    Bounds, Definition, FormId, MergeOutcome, OriginTag, PatternTag, QueryTag, SourceId, Successors,
+    TransitionCounts,
 };
 
 const MINUTE_MS: u64 = 60_000;
@@ -68,8 +69,8 @@ fn definition_of(id: FormId, len: usize) -> Vec<u8> {
     bytes
 }
 
-fn hear(to: &mut Successors, bytes: &[u8], now: MonoTime) -> Merged {
-    to.merge(&Lesson::decode(bytes).unwrap(), now, is_true)
+fn hear(to: &mut Successors, bytes: &[u8], now: MonoTime) -> MergeOutcome {
+    to.merge(&TransitionCounts::decode(bytes).unwrap(), now, is_true)
 }
 
 /// `to` pulls from `from` until `from` has nothing more for it.

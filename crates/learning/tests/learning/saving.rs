@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_learning::{Offered, SpaceSaving};
+use hopcache_learning::{OfferOutcome, SpaceSaving};
 use proptest::prelude::*;
 
 proptest! {
@@ -53,11 +53,11 @@ proptest! {
 #[test]
 fn what_others_say_less_of_than_the_least_finds_no_room() {
     let mut saving = SpaceSaving::new(2);
-    assert_eq!(saving.hear('a', 5.0), Offered::Added);
-    assert_eq!(saving.hear('b', 3.0), Offered::Added);
-    assert_eq!(saving.hear('c', 3.0), Offered::Refused);
-    assert_eq!(saving.hear('c', 4.0), Offered::Replaced('b'));
-    assert_eq!(saving.see('d', 1.0), Offered::Replaced('c'));
+    assert_eq!(saving.hear('a', 5.0), OfferOutcome::Added);
+    assert_eq!(saving.hear('b', 3.0), OfferOutcome::Added);
+    assert_eq!(saving.hear('c', 3.0), OfferOutcome::Refused);
+    assert_eq!(saving.hear('c', 4.0), OfferOutcome::Replaced('b'));
+    assert_eq!(saving.see('d', 1.0), OfferOutcome::Replaced('c'));
     assert_eq!((saving.weight('d'), saving.error('d')), (Some(5.0), Some(4.0)));
     saving.scale(0.5);
     assert_eq!((saving.weight('a'), saving.weight('d')), (Some(2.5), Some(2.5)));

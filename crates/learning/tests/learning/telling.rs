@@ -4,7 +4,7 @@ use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTA_QUERIES_CONSIDERED_MAX, DELTAS_EVERY_MS, EPOCH_MS,
     FORM_BYTES_MAX, PATTERN_TEXT_BYTES_MAX, PULL_DIGEST_BYTES_MAX, PULL_PAGE_BYTES_MAX,
 };
-use hopcache_learning::{Definition, Digest, Lesson, Successors};
+use hopcache_learning::{Definition, Digest, Successors, TransitionCounts};
 
 use super::{at, close, definition_of, form, hear, node, pattern, pull, query};
 
@@ -164,7 +164,7 @@ fn missing_definitions_are_pulled_without_counts() {
     let digest = other.digest_of_wants().unwrap().encode();
     assert!(digest.len() < 64, "{} bytes", digest.len());
     let page = known.answer_pull(&Digest::decode(&digest).unwrap(), at(0));
-    let merged = other.merge_definitions(&Lesson::decode(&page).unwrap(), at(0), super::is_true);
+    let merged = other.merge_definitions(&TransitionCounts::decode(&page).unwrap(), at(0), super::is_true);
     assert_eq!((merged.taken, merged.known, merged.defined), (0, 0, 1));
     assert_eq!(other.form(form(0)).unwrap(), definition_of(form(0), FORM_BYTES_MAX));
     assert!(other.digest_of_wants().is_none(), "nothing to ask for");
@@ -182,9 +182,9 @@ fn a_forged_definition_is_refused() {
     let merged = hear(&mut other, &lessons[0], at(0));
     assert_eq!((merged.defined, merged.refused_forged), (0, 1));
     assert!(other.form(form(0)).is_none());
-    let lesson = Lesson::decode(&lessons[0]).unwrap();
+    let counts = TransitionCounts::decode(&lessons[0]).unwrap();
     let mut asked = Vec::new();
-    other.merge(&lesson, at(0), |definition| {
+    other.merge(&counts, at(0), |definition| {
         asked.push(definition.clone());
         true
     });

@@ -10,17 +10,17 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun, RunBookmarks, WriteOf};
 use tokio::time::{Instant, timeout_at};
 
-use super::{BoltOrigin, CallPermit, Lent, fault};
+use super::{BoltOrigin, CallPermit, LentConnection, fault};
 use crate::server_runs;
 
 /// The newest transaction, and the run of the server that told it.
-type Asked = (Position, Option<ServerRun>);
+type NewestTransaction = (Position, Option<ServerRun>);
 
 impl BoltOrigin {
     /// Asks on the connection that the run will use: whatever is seen on it may be carried on it.
     pub(super) async fn ask_newest_on(
         &self,
-        lent: &mut Lent,
+        lent: &mut LentConnection,
         run: &OriginRun,
         deadline: Instant,
     ) -> Result<Option<Position>, OriginError> {
@@ -69,7 +69,7 @@ impl BoltOrigin {
         of: &WriteOf,
         timeout_ms: Millis,
         wants_run: bool,
-    ) -> Result<Option<Asked>, OriginError> {
+    ) -> Result<Option<NewestTransaction>, OriginError> {
         let deadline = Instant::now() + timeout_ms.duration();
         self.settings.login.check()?;
         let _permit = self.permit_to_verify(deadline).await?;
@@ -93,7 +93,7 @@ impl BoltOrigin {
         of: &WriteOf,
         deadline: Instant,
         ticket: &CallPermit<'_>,
-    ) -> Result<Option<(Lent, Position)>, OriginError> {
+    ) -> Result<Option<(LentConnection, Position)>, OriginError> {
         let whose = self.fingerprint(&of.identity);
         let lent = self.pools.lend(&whose, || self.auth(&of.identity), self.settings.wait).await;
         let mut lent = lent.map_err(|error| self.not_lent(&whose, error, ticket))?;
@@ -115,7 +115,11 @@ impl BoltOrigin {
     }
 
     /// The run of the server behind a connection that has just answered.
-    async fn run_behind(&self, lent: &mut Lent, of: &WriteOf) -> Result<Option<ServerRun>, OriginError> {
+    async fn run_behind(
+        &self,
+        lent: &mut LentConnection,
+        of: &WriteOf,
+    ) -> Result<Option<ServerRun>, OriginError> {
         if let Some(known) = self.runs.behind(lent.opened()) {
             return Ok(known);
         }

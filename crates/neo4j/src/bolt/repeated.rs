@@ -4,7 +4,7 @@
 use hopcache_engine::ports::{AccessMode, OriginError, OriginRun};
 use tokio::time::Instant;
 
-use super::{BoltOrigin, CallPermit, Ended, LiveTap, Mode};
+use super::{BoltOrigin, CallPermit, LiveTap, Mode, RunEnd};
 
 impl BoltOrigin {
     /// A read whose connection was cut before its first record, or while it was opened, is run once more, on another connection
@@ -15,7 +15,7 @@ impl BoltOrigin {
         what: (Mode, &str),
         deadline: Instant,
         ticket: &CallPermit<'_>,
-    ) -> Result<Ended, OriginError> {
+    ) -> Result<RunEnd, OriginError> {
         // In read mode Neo4j refuses writes, whatever the statement is.
         let mut tap = LiveTap::new(run, run.mode == AccessMode::Read);
         let ended = self.run_once(run, what, deadline, (ticket, &mut tap)).await;

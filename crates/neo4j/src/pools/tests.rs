@@ -17,14 +17,14 @@ use crate::bolt::{BoltOrigin, BoltSettings, Login};
 
 /// The number of connections, their largest number at a time, and how many said GOODBYE.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct ConnectionCounts {
     open: usize,
     peak: usize,
     goodbyes: usize,
     resets: usize,
 }
 
-impl Seen {
+impl ConnectionCounts {
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }
@@ -35,14 +35,14 @@ impl Seen {
 }
 
 /// Accepts every log-on, then reads and answers nothing.
-pub(crate) async fn greeter() -> (Address, watch::Receiver<Seen>) {
+pub(crate) async fn greeter() -> (Address, watch::Receiver<ConnectionCounts>) {
     greeter_that(false).await
 }
 
-async fn greeter_that(answers_resets: bool) -> (Address, watch::Receiver<Seen>) {
+async fn greeter_that(answers_resets: bool) -> (Address, watch::Receiver<ConnectionCounts>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let (count, seen) = watch::channel(Seen::default());
+    let (count, seen) = watch::channel(ConnectionCounts::default());
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             count.send_modify(|seen| {
@@ -106,7 +106,7 @@ fn pools(address: Address, bounds: Bounds) -> Pools {
 
 const BOUNDS: Bounds = Bounds { per_principal: 2, principals: 8, lent: 2, idle: Duration::from_secs(60) };
 
-async fn lend(pools: &Pools, whose: u8) -> Result<Lent, LendError> {
+async fn lend(pools: &Pools, whose: u8) -> Result<LentConnection, LendError> {
     pools.lend(&[whose; 32], || Auth::None, Duration::ZERO).await
 }
 

@@ -18,7 +18,7 @@ use super::ConnectionTimeouts;
 use crate::connection_slots::ConnectionSlots;
 use crate::listener::{Answers, ListenerBounds, ListenerShared, Refusals, serve_connection};
 use crate::proxies::Proxies;
-use crate::refusal_response::Unserved;
+use crate::refusal_response::UnservedReason;
 
 const TIMEOUT: ConnectionTimeouts = ConnectionTimeouts {
     first_byte: Duration::from_secs(10),
@@ -74,8 +74,8 @@ fn shared(slots: ConnectionSlots) -> ListenerShared {
 }
 
 /// Each refusal as a status and, in brackets, its name.
-fn response(why: Unserved) -> Option<Response<Bytes>> {
-    let is_sent = !matches!(why, Unserved::Silent | Unserved::ReaderTooSlow);
+fn response(why: UnservedReason) -> Option<Response<Bytes>> {
+    let is_sent = !matches!(why, UnservedReason::Silent | UnservedReason::ReaderTooSlow);
     is_sent.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
 }
 

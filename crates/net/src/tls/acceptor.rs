@@ -15,7 +15,7 @@ use crate::proxy_protocol::HeaderFault;
 use super::current::Current;
 use super::files::{TlsFileError, TlsFiles};
 use super::handshakes::Handshakes;
-use super::reload::Watched;
+use super::reload::WatchedFiles;
 
 /// First byte of every TLS connection: the type of the record that holds a ClientHello.
 const HANDSHAKE_RECORD: u8 = 0x16;
@@ -65,7 +65,7 @@ impl Acceptor {
         Self(None)
     }
 
-    /// A listener with TLS, and the task that watches its files: run [`Watched::follow`] in a task. `alpn` names the
+    /// A listener with TLS, and the task that watches its files: run [`WatchedFiles::follow`] in a task. `alpn` names the
     /// protocols that the listener offers; with none it accepts any protocol that a client offers.
     ///
     /// # Errors
@@ -75,9 +75,9 @@ impl Acceptor {
         alpn: &'static [&'static [u8]],
         handshakes: Handshakes,
         completed: Completed,
-    ) -> Result<(Self, Watched), TlsFileError> {
+    ) -> Result<(Self, WatchedFiles), TlsFileError> {
         let (current, digest) = Current::open(files, alpn)?;
-        let watched = Watched::new(Arc::clone(&current), digest);
+        let watched = WatchedFiles::new(Arc::clone(&current), digest);
         let tls = Arc::new(Tls { current, handshakes, completed });
         Ok((Self(Some(tls)), watched))
     }

@@ -24,21 +24,21 @@ pub enum Reload {
 }
 
 /// The files of one listener, and which of their contents are in use.
-pub struct Watched {
+pub struct WatchedFiles {
     current: Arc<Current>,
     used: Digest,
-    refused: Option<Refused>,
+    refused: Option<RefusedContent>,
 }
 
 /// A content that cannot be used.
-struct Refused {
+struct RefusedContent {
     why: TlsFileError,
     /// `None` if a file could not be read.
     digest: Option<Digest>,
     is_told: bool,
 }
 
-impl Watched {
+impl WatchedFiles {
     pub(super) fn new(current: Arc<Current>, used: Digest) -> Self {
         Self { current, used, refused: None }
     }
@@ -89,14 +89,14 @@ impl Watched {
                 if let Some(refused) = self.refused.as_mut().filter(|refused| refused.why == why) {
                     return refused.tell();
                 }
-                self.refused = Some(Refused { why, digest, is_told: false });
+                self.refused = Some(RefusedContent { why, digest, is_told: false });
                 None
             }
         }
     }
 }
 
-impl Refused {
+impl RefusedContent {
     /// The second look reports it, a later one does not.
     fn tell(&mut self) -> Option<Reload> {
         let is_told = std::mem::replace(&mut self.is_told, true);

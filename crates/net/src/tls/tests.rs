@@ -36,7 +36,10 @@ fn files(dir: &Path) -> TlsFiles {
     TlsFiles { cert_file: dir.join("cert.pem"), key_file: dir.join("key.pem"), client_ca_file: None }
 }
 
-async fn opened(files: &TlsFiles, alpn: &'static [&'static [u8]]) -> (Acceptor, Watched, Arc<AtomicUsize>) {
+async fn opened(
+    files: &TlsFiles,
+    alpn: &'static [&'static [u8]],
+) -> (Acceptor, WatchedFiles, Arc<AtomicUsize>) {
     let handshakes = Handshakes::start().await.unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use hopcache_config::{Address, Loaded, Secret, Sources, load};
+use hopcache_config::{Address, LoadedConfig, Secret, Sources, load};
 use hopcache_net::tls::TlsFiles;
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl AdminArgs {
 
 /// The configuration that this environment gives, if it is sound: a client command inside a node's
 /// container then finds that node without flags.
-fn surroundings() -> Option<Loaded> {
+fn surroundings() -> Option<LoadedConfig> {
     load(&Sources::of_process(None, Vec::new())).ok()
 }
 
@@ -208,7 +208,7 @@ impl Admin {
 }
 
 /// The admin listener that the arguments name, or else the one that the environment configures.
-fn place(args: &AdminArgs, around: Option<&Loaded>) -> (String, Trust) {
+fn place(args: &AdminArgs, around: Option<&LoadedConfig>) -> (String, Trust) {
     let near = match (args.url(), around) {
         (Some(url), _) => Near { url: url.to_owned(), trust: Trust::System },
         (None, Some(loaded)) => {

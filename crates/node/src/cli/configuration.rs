@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use hopcache_config::{ClusterSettings, Loaded, Settings, Source, StoreUri};
+use hopcache_config::{ClusterSettings, LoadedConfig, Settings, Source, StoreUri};
 use hopcache_engine::ports::OriginFault;
 use hopcache_neo4j::own_login;
 use hopcache_ops::meters::Meters;
@@ -50,7 +50,7 @@ pub(super) async fn execute(command: &ConfigCommand, output: Output) -> anyhow::
 }
 
 fn show(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
-    let hopcache_config::Loaded { report, unused, .. } = args.load()?;
+    let hopcache_config::LoadedConfig { report, unused, .. } = args.load()?;
     hopcache_config::warnings(&unused).iter().for_each(|warning| say(warning));
     if output == Output::Json {
         return print_json(&report.to_json());
@@ -98,7 +98,7 @@ fn shared_nothing(settings: &Settings) -> Vec<String> {
 }
 
 /// Files with secrets that every user of the machine may read.
-fn open_secrets(loaded: &Loaded) -> Vec<String> {
+fn open_secrets(loaded: &LoadedConfig) -> Vec<String> {
     const FILES: [&str; 6] = [
         "cluster.key_file",
         "cluster.previous_key_file",

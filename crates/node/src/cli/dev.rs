@@ -1,7 +1,7 @@
 //! The arguments of `hopcache dev`: how many nodes, before which Neo4j, and how much of the log is shown.
 
 use clap::{ArgAction, Args};
-use hopcache_config::{self, DevOptions, Loaded, NODES_MAX, OriginUri, Secret};
+use hopcache_config::{self, DevOptions, LoadedConfig, NODES_MAX, OriginUri, Secret};
 
 use super::{ConfigArgs, Output, run};
 use crate::dev::DevShow;
@@ -56,7 +56,7 @@ fn neo4j(text: &str) -> Result<String, String> {
 pub(super) async fn dev(args: &DevArgs, output: Output) -> anyhow::Result<()> {
     let mut sources = args.config.clone();
     sources.sets.extend(args.neo4j.as_ref().map(|uri| format!("origin.uri={uri}")));
-    let Loaded { settings: mut base, report, unused, .. } = sources.load()?;
+    let LoadedConfig { settings: mut base, report, unused, .. } = sources.load()?;
     let is_default = report.source("log.level") == hopcache_config::Source::Default;
     if let Some(level) = level(args.verbose, is_default) {
         level.clone_into(&mut base.log.level);

@@ -85,7 +85,7 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    fn load(&self) -> Result<hopcache_config::Loaded, hopcache_config::ConfigErrors> {
+    fn load(&self) -> Result<hopcache_config::LoadedConfig, hopcache_config::ConfigErrors> {
         hopcache_config::load(&hopcache_config::Sources::of_process(self.config.clone(), self.sets.clone()))
     }
 }
@@ -101,7 +101,7 @@ struct ServeArgs {
 
 impl ServeArgs {
     /// The configuration of one node. A node serves the sample graph only if `--sample` asks for it.
-    fn load(&self) -> Result<hopcache_config::Loaded, hopcache_config::ConfigErrors> {
+    fn load(&self) -> Result<hopcache_config::LoadedConfig, hopcache_config::ConfigErrors> {
         let loaded = self.config.load()?;
         let is_sample = loaded.settings.origin.uri == hopcache_config::OriginUri::Embedded;
         let is_named = loaded.report.source(ORIGIN_URI) != hopcache_config::Source::Default;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Roots, Run, RunFault};
+use hopcache_bolt::{Address, Auth, Connection, Mode, OpenError, Options, Roots, Run, RunFault, WholeResult};
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_packstream::Value as Packed;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
@@ -84,7 +84,7 @@ fn packed(statement: &StatementArgs) -> anyhow::Result<Vec<u8>> {
     request.map(|request| request.parameters).map_err(|error| anyhow!("{}", error.message()))
 }
 
-fn json(finished: &Finished) -> anyhow::Result<Value> {
+fn json(finished: &WholeResult) -> anyhow::Result<Value> {
     let bookmarks: Vec<String> = finished.bookmark.iter().cloned().collect();
     let view = ResultView {
         fields: &finished.fields,

@@ -1,7 +1,7 @@
 //! The boundary between the command line and the nodes that it starts. The two functions below are the only
 //! places that start nodes.
 
-use hopcache_config::{DevOptions, Loaded, Report, UnusedVariable};
+use hopcache_config::{DevOptions, LoadedConfig, Report, UnusedVariable};
 
 use crate::dev::DevShow;
 
@@ -9,7 +9,7 @@ use crate::dev::DevShow;
 ///
 /// # Errors
 /// When the node cannot start, or ended badly.
-pub async fn serve(loaded: Loaded, is_json: bool) -> anyhow::Result<()> {
+pub async fn serve(loaded: LoadedConfig, is_json: bool) -> anyhow::Result<()> {
     crate::serve::serve(loaded, is_json).await
 }
 

@@ -11,15 +11,15 @@ use hopcache_engine::event::{Cause, FaultWord, ForwardWord, InvalidationWord, Ob
 use hopcache_engine::outcome::{Kept, Reason};
 use hopcache_engine::prefetch::Skip;
 use hopcache_learning::gain::CandidateKind;
-use hopcache_net::refusal_response::Unserved;
+use hopcache_net::refusal_response::UnservedReason;
 use metrics::{Counter, Gauge};
 
 use super::counters::{BusyCounter, Histogram, Lived, Taken};
 use super::exposition::Exposition;
 use super::instrument::{BuildInfo, By, Instrument, Reading, RequestTimes};
-use crate::gossip_refusals::Refused;
+use crate::gossip_refusals::GossipRefusal;
 use crate::labels::{
-    Answered, BreakerOf, DegreeAnswer, Front, GossipDirection, Handover, Listener, Part, PrefetchEnd,
+    AnswerClass, BreakerOf, DegreeAnswer, Front, GossipDirection, Handover, Listener, Part, PrefetchEnd,
     ReadAnew, StatusWord, TlsReload, Unauthenticated,
 };
 
@@ -91,7 +91,7 @@ counted! {
     hits: BusyCounter = "cache_hit_total", "Requests that were served from a copy in memory or in the store, at this node or at the owner, fresh or stale.";
     misses: Counter = "cache_miss_total", "Requests that were served from an origin run (their own, or one that they joined) or that failed.";
     bypasses: By<Reason, Counter> = "cache_bypass_total" ["reason"], "Requests that bypassed the cache, or that this node refused before they became a query.";
-    requests: By<Answered, By<StatusWord, By<Front, BusyCounter>>> = "hopcache_requests_total" ["class", "status", "front"], "Requests that got an answer, by status. The sum is hits + misses + bypasses.";
+    requests: By<AnswerClass, By<StatusWord, By<Front, BusyCounter>>> = "hopcache_requests_total" ["class", "status", "front"], "Requests that got an answer, by status. The sum is hits + misses + bypasses.";
     joined: Counter = "single_flight_hits_total", "Misses that joined a flight, at this node or at the owner, and ran nothing themselves.";
     stampedes: Counter = "stampede_events_total", "Flights and shared forwards that one run answered and that had at least refresh.stampede_followers followers at this node.";
     runs: By<Cause, Counter> = "hopcache_origin_runs_total" ["cause"], "Runs of a statement that were sent to the origin, successful or not. An EXPLAIN does not count.";
@@ -133,12 +133,12 @@ counted! {
     retries_refused: Counter = "hopcache_retries_refused_total", "Second tries within the cluster that this node refused, because there were too many for its requests. A second try is the next node after a failed hop, or one more run or hop after another request's failure.";
     shed: By<RunClass, Counter> = "hopcache_shed_total" ["class"], "Runs that were never sent to the origin because no slot was free, by their purpose.";
     unauthenticated: By<Unauthenticated, Counter> = "hopcache_peer_unauthenticated_total" ["reason"], "Messages on the peer listener that did not prove the cluster key.";
-    gossip_refused: By<Refused, Counter> = "hopcache_gossip_refused_total" ["reason"], "Gossip datagrams that this node did not accept or could not read, by reason.";
+    gossip_refused: By<GossipRefusal, Counter> = "hopcache_gossip_refused_total" ["reason"], "Gossip datagrams that this node did not accept or could not read, by reason.";
     gossip_bytes: By<GossipDirection, Counter> = "hopcache_gossip_bytes_total" ["direction"], "Bytes of gossip datagrams, sealed. Received bytes include datagrams that were not accepted.";
     gossip_unsent: Counter = "hopcache_gossip_unsent_total", "Gossip datagrams that the operating system did not take. Gossip goes on without them.";
     gossip_downs: Counter = "hopcache_gossip_downs_total", "Members that gossip declared dead at this node. A probe brings back a member that is alive.";
     gossip_rejoins: Counter = "hopcache_gossip_rejoins_total", "Times that this node came back after gossip had declared it dead.";
-    unserved: By<Listener, By<Unserved, Counter>> = "hopcache_connections_refused_total" ["listener", "reason"], "Connections that were ended before a service saw a request, or instead of their next request. They do not count as requests.";
+    unserved: By<Listener, By<UnservedReason, Counter>> = "hopcache_connections_refused_total" ["listener", "reason"], "Connections that were ended before a service saw a request, or instead of their next request. They do not count as requests.";
     tls_handshakes: By<Listener, Counter> = "hopcache_tls_handshakes_total" ["listener"], "TLS handshakes that were completed. Those that were not count in hopcache_connections_refused_total.";
     tls_reloads: By<Listener, By<TlsReload, Counter>> = "hopcache_tls_reloads_total" ["listener", "outcome"], "Changes of a listener's certificate files. used: new connections get the new certificate. refused: the files cannot be used, and the certificate before stays in use.";
     request_times: RequestTimes = "hopcache_request_duration_seconds", "Time from the arrival of a request to its answer.";

@@ -8,7 +8,7 @@ use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use super::counters::{BusyCounter, Histogram, Taken};
 use super::definitions::Metric;
 use super::exposition::Exposition;
-use crate::labels::Answered;
+use crate::labels::AnswerClass;
 
 /// A label's name and its value.
 pub(super) type Label = (&'static str, &'static str);
@@ -82,10 +82,10 @@ impl<W: Word, I: Instrument> Instrument for By<W, I> {
 }
 
 /// How long requests took, by how they were answered.
-pub(super) struct RequestTimes([Histogram<Taken>; Answered::ALL.len()]);
+pub(super) struct RequestTimes([Histogram<Taken>; AnswerClass::ALL.len()]);
 
 impl RequestTimes {
-    pub(super) fn of(&self, answered: Answered) -> &Histogram<Taken> {
+    pub(super) fn of(&self, answered: AnswerClass) -> &Histogram<Taken> {
         &self.0[answered.place()]
     }
 }

@@ -7,11 +7,11 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_core::lease::Token;
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::check::record::{Brought, Covers, Fact, KeyId, Life, What};
+use crate::check::record::{BroughtEntry, Covers, Fact, KeyId, Life, What};
 
 /// A granted lease that no command has ended. Its time may be over.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct HeldLease {
     pub(super) by: Life,
     pub(super) token: Token,
     pub(super) until: MonoTime,
@@ -23,7 +23,7 @@ pub(super) struct Held {
 /// An entry in the store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lies {
-    pub(super) entry: Brought,
+    pub(super) entry: BroughtEntry,
     pub(super) until: MonoTime,
 }
 
@@ -39,25 +39,25 @@ impl Lies {
 pub(super) struct Book {
     /// The latest that the store's clock has ever shown.
     latest: MonoTime,
-    leases: BTreeMap<KeyId, Held>,
+    leases: BTreeMap<KeyId, HeldLease>,
     entries: BTreeMap<KeyId, Lies>,
     invalidated: Vec<(MonoTime, Covers)>,
 }
 
 impl Book {
     /// The lease under a key, lapsed or not.
-    pub(super) fn lease(&self, key: KeyId) -> Option<Held> {
+    pub(super) fn lease(&self, key: KeyId) -> Option<HeldLease> {
         self.leases.get(&key).copied()
     }
 
     /// Keys that a node holds leases of; `now` as the store sees it that granted them then.
     pub(super) fn held_by(&self, by: Life, now: impl Fn(MonoTime) -> MonoTime) -> Vec<KeyId> {
-        let is_held = |held: &Held| held.by == by && held.granted + held.lease > now(held.granted);
+        let is_held = |held: &HeldLease| held.by == by && held.granted + held.lease > now(held.granted);
         self.leases.iter().filter(|(_, held)| is_held(held)).map(|(key, _)| *key).collect()
     }
 
     /// The lease that is current.
-    pub(super) fn current(&self, key: KeyId, store: MonoTime) -> Option<Held> {
+    pub(super) fn current(&self, key: KeyId, store: MonoTime) -> Option<HeldLease> {
         self.lease(key).filter(|held| held.until > store)
     }
 
@@ -79,7 +79,7 @@ impl Book {
     pub(super) fn write(&mut self, fact: &Fact) {
         match &fact.what {
             What::Granted { key, by, token, lease, database, store, .. } => {
-                let held = Held {
+                let held = HeldLease {
                     by: *by,
                     token: *token,
                     until: *store + *lease,

@@ -1,7 +1,7 @@
 //! Counters obey identities (DESIGN section 5): triggered refreshes = completed + failed + under way. Retries do not
 //! change that.
 
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::world::process::Power;
 
 pub(super) struct Identities;
@@ -11,7 +11,7 @@ impl Check for Identities {
         "counters"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for node in seen.nodes.iter().filter(|node| node.power == Power::On) {
             let (begun, ended, under_way) = node.refreshes;
             if begun != ended + under_way {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::RunSeen;
+use super::RunView;
 use crate::check::record::{Fact, ResultReport, What};
 use crate::world::subject::Subject;
 use crate::world::write_statement::Touches;
@@ -20,7 +20,7 @@ const HEARD: Millis = Millis(1_500);
 
 /// A version of the data.
 #[derive(Debug, Clone, Copy)]
-pub struct VersionSeen {
+pub struct VersionView {
     /// When it was committed.
     pub at: MonoTime,
     /// In which epoch.
@@ -38,7 +38,7 @@ pub struct VersionSeen {
 /// The versions of the data, in order.
 #[derive(Debug, Default)]
 pub struct History {
-    versions: Vec<VersionSeen>,
+    versions: Vec<VersionView>,
     restored: Vec<MonoTime>,
     /// When writes took fewer ids than their nodes allow for.
     spared: Vec<MonoTime>,
@@ -49,7 +49,7 @@ pub struct History {
 impl History {
     pub(super) fn learn(&mut self, fact: &Fact) {
         match &fact.what {
-            What::Version { version, by, touches } => self.versions.push(VersionSeen {
+            What::Version { version, by, touches } => self.versions.push(VersionView {
                 at: fact.at,
                 epoch: self.epoch(),
                 version: *version,
@@ -88,15 +88,15 @@ impl History {
         &self,
         subject: usize,
         (epoch, version): (u32, u32),
-    ) -> impl Iterator<Item = &VersionSeen> + Clone {
+    ) -> impl Iterator<Item = &VersionView> + Clone {
         let statement = Subject::at(subject).statement;
-        let is_later = move |seen: &&VersionSeen| seen.epoch == epoch && seen.version > version;
+        let is_later = move |seen: &&VersionView| seen.epoch == epoch && seen.version > version;
         self.versions.iter().filter(is_later).filter(move |seen| seen.touches.has(statement))
     }
 
     /// Whether a write without a foreign one's id may hide it: the one hole of proofs.
     #[must_use]
-    pub fn may_be_hidden(&self, seen: &VersionSeen) -> bool {
+    pub fn may_be_hidden(&self, seen: &VersionView) -> bool {
         let is_near = |at: &MonoTime| at.since(seen.at).max(seen.at.since(*at)) <= HIDING;
         seen.is_foreign && self.spared.iter().any(is_near)
     }
@@ -104,9 +104,9 @@ impl History {
     /// For how long a value had not been the database's at `now`, as far as every node had to know; zero if it still was. Until
     /// a write through a node is answered, its nodes may take a value from before it for the database's.
     #[must_use]
-    pub fn outdated_for(&self, run: &RunSeen, report: &ResultReport, now: MonoTime) -> Millis {
+    pub fn outdated_for(&self, run: &RunView, report: &ResultReport, now: MonoTime) -> Millis {
         let touched = self.touching_after(report.subject, (run.epoch, report.version));
-        let known = |seen: &VersionSeen| {
+        let known = |seen: &VersionView| {
             let at = if seen.is_foreign { Some(seen.at) } else { seen.answered.map(|at| at + HEARD) };
             at.filter(|_| !self.may_be_hidden(seen))
         };

@@ -4,7 +4,7 @@
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Class;
 
-use super::{Check, Ground, Seen};
+use super::{Check, Ground, StepView};
 use crate::check::record::{Fact, ResultReport, RunEnd, What};
 use crate::world::subject::Subject;
 
@@ -15,7 +15,7 @@ impl Check for Stored {
         "I10/I11 stored"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
                 // A life of zero: this commit removes the entry and stores nothing (after a refusal by the server).

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use hopcache_engine::outcome::Class;
 
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::check::record::What;
 
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Check for Hits {
         "I12 hits"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
                 What::Even { is_after, is_on } => self.under_way = is_on.then_some(*is_after),

@@ -6,7 +6,7 @@ use hopcache_core::limits::{PROBE_TIMEOUT_MS, PROBE_UP_MS};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::check::record::What;
 use crate::world::names::NAMES_MAX;
 use crate::world::names::node_name;
@@ -26,7 +26,7 @@ impl Check for Rings {
         "I12 rings"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             if let What::Power { node, .. } = &fact.what {
                 self.touched.insert(*node, fact.at);

@@ -4,7 +4,7 @@
 //! What a run has read that began after BEGIN is Neo4j's own answer. What is of an earlier run was still current when the
 //! transaction began, unless a version that touches it came before that, and
 //!
-//! - it was a write through a node that was told as the protocol wants it ([`Tellings`]), and its client had its answer; or
+//! - it was a write through a node that was told as the protocol wants it ([`Broadcasts`]), and its client had its answer; or
 //! - it is any other one, and older than the bound of proofs ([`bound`]): a write past all nodes, one whose client got no answer, or
 //!   one that could not be told. It may be hidden by a write of the cluster ([`super::history::History::may_be_hidden`]).
 //!
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::history::VersionSeen;
+use super::broadcasts::Broadcasts;
+use super::history::VersionView;
 use super::proofs::bound;
-use super::tellings::Tellings;
-use super::{Check, Ground, Seen};
+use super::{Check, Ground, StepView};
 use crate::check::record::{Fact, ResultReport, What};
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub(super) struct Transactions {
     wrote: BTreeMap<u32, u32>,
     /// When the clients of writes got their answers, by the version, as far as the writes are held against nodes.
     answered: BTreeMap<u32, MonoTime>,
-    tellings: Tellings,
+    broadcasts: Broadcasts,
 }
 
 impl Check for Transactions {
@@ -45,9 +45,9 @@ impl Check for Transactions {
         "I14 transactions"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
-            self.tellings.learn(fact);
+            self.broadcasts.learn(fact);
             match &fact.what {
                 What::TransactionBegan { transaction, write, .. } => {
                     self.began.insert(*transaction, fact.at);
@@ -72,7 +72,7 @@ impl Check for Transactions {
                     if let (Some(began), Some(version)) =
                         (self.under_way.remove(write), self.wrote.remove(write))
                         && *is_told
-                        && self.tellings.is_held(began)
+                        && self.broadcasts.is_held(began)
                     {
                         self.answered.insert(version, fact.at);
                     }
@@ -116,7 +116,7 @@ impl Transactions {
         if let Some(at) = ground.history.end_of(run.epoch) {
             return (is_over(at) && !may_be_spared).then(|| format!("the restore at {at:?}"));
         }
-        let is_missed = |seen: &&VersionSeen| match self.answered.get(&seen.version) {
+        let is_missed = |seen: &&VersionView| match self.answered.get(&seen.version) {
             Some(answered) => *answered < began,
             None => is_over(seen.at) && !ground.history.may_be_hidden(seen),
         };

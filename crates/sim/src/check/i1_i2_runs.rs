@@ -12,8 +12,8 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits::STORE_SILENCES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::book::{Book, Held};
-use super::{Check, Seen};
+use super::book::{Book, HeldLease};
+use super::{Check, StepView};
 use crate::check::record::{Fact, KeyId, Life, RunEnd, Want, What};
 use crate::drive::profile::TTL_MS;
 use crate::world::subject::{STATEMENTS, Subject};
@@ -75,7 +75,7 @@ impl Check for Runs {
         "I1/I2 runs"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             self.note_write(fact, seen);
             match fact.what {
@@ -103,7 +103,7 @@ impl Runs {
     /// node knows of. Seed 432:
     ///   a write past all nodes makes version 3 · node 0 reads k0 and carries 2 · a statement drifts at node 0, and its
     ///   bookmark says 3 · node 0 tells that · the entry of k0 is ended, and its next reader takes a lease.
-    fn note_write(&mut self, fact: &Fact, seen: &Seen<'_>) {
+    fn note_write(&mut self, fact: &Fact, seen: &StepView<'_>) {
         let (heard, touches) = match &fact.what {
             _ if seen.ground.policy.freshness_lease_ms.is_none() => return,
             What::WriteEnded { touches, .. } => (fact.at, *touches),
@@ -119,7 +119,7 @@ impl Runs {
         }
     }
 
-    fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+    fn judge(&mut self, fact: &Fact, seen: &StepView<'_>) -> Result<(), String> {
         match &fact.what {
             What::Granted { key, by, token, stolen, age_max, store, .. } => {
                 self.is_no_older_window(fact, seen, *key, (*store, *age_max))?;
@@ -219,7 +219,7 @@ impl Runs {
 
     /// Seed 10303: node 1 leaves, and its last ask for a lease is lost on the way · the store gives it the lease · node 1 closes
     /// its listeners, and its process ends two seconds later · in between a probe is refused, and node 2 takes the lease.
-    fn is_dead(&self, held: &Held) -> bool {
+    fn is_dead(&self, held: &HeldLease) -> bool {
         let life = held.by;
         if self.closed.get(&life).is_some_and(|closed| held.granted <= *closed) {
             return true;
@@ -231,7 +231,7 @@ impl Runs {
 
     /// Whether a question of this node to the holder was reset, so that the holder seems dead to it: lately, or since it answered
     /// last (`Routing::is_gone`). Then there is one more run, and the fence refuses the holder's commit.
-    fn seemed_gone(&self, held: &Held, to: Life, now: MonoTime) -> bool {
+    fn seemed_gone(&self, held: &HeldLease, to: Life, now: MonoTime) -> bool {
         let since = held.granted - COMPETITION;
         let way = (to.node, held.by.node);
         let answered = self.reached.get(&way).copied().unwrap_or_default();
@@ -240,7 +240,7 @@ impl Runs {
 
     /// Whether an event can have cost the holder its lease: an event of its process, of its way to the store, or of the
     /// store. Events count from one command's limit before the grant.
-    fn is_explained(&self, held: &Held, now: MonoTime) -> bool {
+    fn is_explained(&self, held: &HeldLease, now: MonoTime) -> bool {
         let from = held.granted - Millis(1_000);
         let stopped = self.powers.get(&held.by.node).is_some_and(|(power, _)| *power != "on");
         stopped
@@ -267,7 +267,7 @@ impl Runs {
     fn began(
         &mut self,
         fact: &Fact,
-        seen: &Seen<'_>,
+        seen: &StepView<'_>,
         (run, by, subject, ask): (u32, Life, usize, Option<u32>),
     ) -> Result<(), String> {
         // A statement that is no read runs for each of its clients (I6), and so does one whose result is too large to
@@ -313,7 +313,7 @@ impl Runs {
     fn began_ahead(
         &mut self,
         fact: &Fact,
-        seen: &Seen<'_>,
+        seen: &StepView<'_>,
         (run, by, subject): (u32, Life, usize),
     ) -> Result<(), String> {
         let Some(key) = key_of(seen, subject) else {
@@ -360,7 +360,7 @@ impl Runs {
     fn is_no_older_window(
         &mut self,
         fact: &Fact,
-        seen: &Seen<'_>,
+        seen: &StepView<'_>,
         key: KeyId,
         (store, age_max): (MonoTime, Option<Millis>),
     ) -> Result<(), String> {
@@ -399,7 +399,7 @@ impl Runs {
     }
 
     /// I1 as one sees it from outside, in a world without faults.
-    fn is_apart(&mut self, fact: &Fact, seen: &Seen<'_>, key: KeyId) -> Result<(), String> {
+    fn is_apart(&mut self, fact: &Fact, seen: &StepView<'_>, key: KeyId) -> Result<(), String> {
         let before = self.last.insert(key, fact.at);
         let is_early = self.early.remove(&key);
         let was_well = self.ended_well.get(&key).copied().unwrap_or(false);
@@ -415,6 +415,6 @@ impl Runs {
     }
 }
 
-fn key_of(seen: &Seen<'_>, subject: usize) -> Option<KeyId> {
+fn key_of(seen: &StepView<'_>, subject: usize) -> Option<KeyId> {
     seen.ground.subjects.iter().find(|(_, each)| **each == subject).map(|(key, _)| *key)
 }

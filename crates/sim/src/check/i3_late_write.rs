@@ -2,7 +2,7 @@
 //! uses two sources: the book of leases, and the time when the stored run began.
 
 use super::book::Book;
-use super::{Check, Ground, Seen};
+use super::{Check, Ground, StepView};
 use crate::check::record::{Fact, What};
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ impl Check for LateWrites {
         "I3 late write"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             self.judge(fact, seen.ground)?;
             self.book.write(fact);

@@ -20,8 +20,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Class, Detail};
 
-use super::{AskSeen, Check, Ground, RunSeen, Seen};
-use crate::check::record::{Fact, RunEnd, Served, Want, What};
+use super::{AskView, Check, Ground, RunView, StepView};
+use crate::check::record::{Fact, RunEnd, ServedAnswer, Want, What};
 use crate::drive::profile::{NET_DELAY_MS_MAX, TTL_MS};
 use crate::world::subject::Subject;
 
@@ -32,7 +32,7 @@ pub(super) struct Ages {
     /// When a statement's kind was last unknown in a database.
     wordless: BTreeMap<(usize, usize), MonoTime>,
     /// Requests under way, and requests whose client left, because the flight that such a request began goes on.
-    open: BTreeMap<u32, AskSeen>,
+    open: BTreeMap<u32, AskView>,
     left: Vec<u32>,
     /// Runs that are under way.
     running: BTreeMap<u32, Running>,
@@ -63,7 +63,7 @@ impl Check for Ages {
         "I4 age"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             self.learn(fact, seen.ground);
             let What::Answered { ask: number, served } = &fact.what else { continue };
@@ -133,9 +133,9 @@ impl Ages {
     fn is_outage(
         &self,
         (fact, ground): (&Fact, &Ground),
-        ask: &AskSeen,
-        run: &RunSeen,
-        served: &Served,
+        ask: &AskView,
+        run: &RunView,
+        served: &ServedAnswer,
     ) -> Result<(), String> {
         if served.how.detail != Some(Detail::StaleIfError) || served.how.class != Class::Hit {
             return Ok(());
@@ -165,13 +165,19 @@ pub(super) fn text_of(place: usize) -> (usize, usize) {
 }
 
 /// Whether no version up to this one has touched what was answered: then it is the value of this version too. Nodes know that with proofs.
-fn is_untouched(ground: &Ground, run: &RunSeen, served: &Served, version: u32) -> bool {
+fn is_untouched(ground: &Ground, run: &RunView, served: &ServedAnswer, version: u32) -> bool {
     let Some(report) = served.report.filter(|_| ground.policy.proofs.is_some()) else { return false };
     let mut touching = ground.history.touching_after(report.subject, (run.epoch, report.version));
     touching.all(|seen| seen.version > version)
 }
 
-fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {
+fn judge(
+    fact: &Fact,
+    ground: &Ground,
+    ask: &AskView,
+    run: &RunView,
+    served: &ServedAnswer,
+) -> Result<(), String> {
     let real = ask.at.since(run.began);
     // A value that was proved is as good as one that is read then. How long ago it was proved is not known here. But then it
     // was the database's: so an answer's age is no less than the time for which its value has not been that.
@@ -228,7 +234,7 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
 
 /// Soft, physical and total life as stored, or the largest possible ones. A result that was never offered to the store
 /// lives briefly after its run, however long the run took, unless there was no room in the store for it.
-fn lives(run: &RunSeen, policy: &Policy) -> (Millis, Millis, Millis) {
+fn lives(run: &RunView, policy: &Policy) -> (Millis, Millis, Millis) {
     let longest = TTL_MS + TTL_MS / 10;
     let physical = Millis((longest + longest / 2).max(DEGRADED_TTL_MS));
     // For want of a lease a result is never kept beyond grace.

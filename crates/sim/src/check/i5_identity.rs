@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::check::record::{KeyId, What};
 
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Check for Identities {
         "I5 identity"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             if let What::Asked { subject, key, .. } = &fact.what
                 && *self.keys.entry(*subject).or_insert(*key) != *key

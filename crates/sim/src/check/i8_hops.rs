@@ -6,18 +6,18 @@
 //! wait for the invalidation log.
 //!
 //! A node whose lease of freshness has run out looks for writes first. While its looks fail, the request may wait for
-//! [`WRITTEN_LOOK_MS_MAX`], and no longer. Example (seed 742): the store is down · a node joins and has not looked yet ·
+//! [`WRITTEN_POLL_MS_MAX`], and no longer. Example (seed 742): the store is down · a node joins and has not looked yet ·
 //! a forwarded request comes · look after look fails · after 500 ms the node serves by age.
 
 use std::collections::BTreeMap;
 
 use hopcache_core::limits::{
-    IDS_BACK_PURGE_MS_MAX, PAUSE_LOOK_MS_MAX, PAUSE_LOOK_RETRY_MS, STORE_COMMAND_MS_DEFAULT,
-    WRITTEN_LOOK_MS_MAX,
+    IDS_BACK_PURGE_MS_MAX, PAUSE_POLL_MS_MAX, PAUSE_POLL_RETRY_MS, STORE_COMMAND_MS_DEFAULT,
+    WRITTEN_POLL_MS_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::check::record::{Covers, KeyId, Life, What};
 use crate::world::process::Power;
 
@@ -65,7 +65,7 @@ impl Check for Hops {
         "I8 hops"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
                 What::Hop { ask: Some(ask), from, .. } => {
@@ -133,7 +133,7 @@ impl Hops {
         there.for_each(|serving| serving.unclear = true);
     }
 
-    fn waits(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn waits(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for (hop, serving) in self.served.iter_mut().filter(|(_, serving)| !serving.unclear) {
             let here = seen.nodes.iter().find(|node| node.life == serving.by && node.power == Power::On);
             if here.is_none_or(|node| node.flights.contains(&serving.key)) {
@@ -141,16 +141,16 @@ impl Hops {
                 continue;
             }
             let resumed = self.resumed.get(&serving.by.node).copied().unwrap_or_default();
-            let awake = resumed + Millis(PAUSE_LOOK_MS_MAX);
+            let awake = resumed + Millis(PAUSE_POLL_MS_MAX);
             // The next look, if the last one failed, as long as the request may wait for looks.
             let failed = self.look_failed.get(&serving.by).copied().unwrap_or_default();
-            let looks_end = serving.came.max(awake) + Millis(WRITTEN_LOOK_MS_MAX);
+            let looks_end = serving.came.max(awake) + Millis(WRITTEN_POLL_MS_MAX);
             // A look is not over when the store has answered: it puts back what the store lacks, and that may fail too
             // (seed 5479).
             let is_store_ill =
                 self.store_failed.get(&serving.by).is_some_and(|at| *at + COMMAND >= serving.came);
             let look =
-                if is_store_ill { looks_end } else { looks_end.min(failed + Millis(PAUSE_LOOK_RETRY_MS)) };
+                if is_store_ill { looks_end } else { looks_end.min(failed + Millis(PAUSE_POLL_RETRY_MS)) };
             let since = (*serving.alone.get_or_insert(seen.now)).max(awake).max(look);
             if seen.now.since(since) > COMMAND {
                 let (key, by) = (serving.key, serving.by);

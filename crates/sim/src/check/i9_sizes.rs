@@ -10,7 +10,7 @@ use hopcache_core::limits::{
 };
 use hopcache_learning::Bounds;
 
-use super::{Check, NodeSeen, Seen};
+use super::{Check, NodeView, StepView};
 use crate::drive::profile::SLOTS_MAX;
 use crate::world::origin::WAITING_PER_SLOT;
 use crate::world::process::Power;
@@ -23,7 +23,7 @@ impl Check for SizesHold {
         "I9 sizes"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for node in seen.nodes {
             within(node, seen.ground.subjects.len(), seen.nodes.len())?;
             learned(node, usize::try_from(seen.ground.policy.prefetch.patterns_max).unwrap_or(usize::MAX))?;
@@ -35,7 +35,7 @@ impl Check for SizesHold {
     }
 }
 
-fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
+fn within(node: &NodeView, keys: usize, nodes: usize) -> Result<(), String> {
     let sizes = node.sizes;
     let texts = STATEMENTS.len() * DATABASES.len();
     let bounds = [
@@ -67,7 +67,7 @@ fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
     all_within(node, &bounds)
 }
 
-fn learned(node: &NodeSeen, patterns_max: usize) -> Result<(), String> {
+fn learned(node: &NodeView, patterns_max: usize) -> Result<(), String> {
     let sizes = node.sizes.learning;
     let bounds = Bounds::for_patterns(patterns_max);
     // Notes of launches and of received lessons, beside the results of queries.
@@ -86,7 +86,7 @@ fn learned(node: &NodeSeen, patterns_max: usize) -> Result<(), String> {
     all_within(node, &bounds)
 }
 
-fn all_within(node: &NodeSeen, bounds: &[(&str, usize, usize)]) -> Result<(), String> {
+fn all_within(node: &NodeView, bounds: &[(&str, usize, usize)]) -> Result<(), String> {
     match bounds.iter().find(|(_, size, most)| size > most) {
         None => Ok(()),
         Some((what, size, most)) => {
@@ -95,7 +95,7 @@ fn all_within(node: &NodeSeen, bounds: &[(&str, usize, usize)]) -> Result<(), St
     }
 }
 
-fn empty(node: &NodeSeen) -> Result<(), String> {
+fn empty(node: &NodeView) -> Result<(), String> {
     let sizes = node.sizes;
     let left = node.line.0
         + node.line.1

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hopcache_core::limits::LIVES_PER_ORIGIN_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::{Check, NodeSeen, Seen};
+use super::{Check, NodeView, StepView};
 use crate::check::record::{Life, What};
 use crate::world::process::Power;
 
@@ -36,7 +36,7 @@ impl Check for Convergence {
         "convergence"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         self.no_more_than_observed(seen)?;
         let healed = seen.facts.iter().rfind(|fact| matches!(fact.what, What::Healed));
         self.healed = healed.map(|fact| fact.at).or(self.healed);
@@ -50,7 +50,7 @@ impl Check for Convergence {
         if seen.now < taught.max(healed + AGREE) + CONVERGE {
             return Ok(());
         }
-        let differ = |one: &NodeSeen| here().any(|other| other.learned.print != one.learned.print);
+        let differ = |one: &NodeView| here().any(|other| other.learned.print != one.learned.print);
         if here().next().is_some_and(differ) {
             let learned: Vec<_> = here().map(|node| (node.life, node.learned, node.sizes.learning)).collect();
             return Err(format!("nodes have learned different things: {learned:?}"));
@@ -60,7 +60,7 @@ impl Check for Convergence {
 }
 
 impl Convergence {
-    fn no_more_than_observed(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn no_more_than_observed(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         self.taken.extend(seen.nodes.iter().map(|node| (node.life, node.noted.taken)));
         let taken: u64 = self.taken.values().sum();
         match seen.nodes.iter().find(|node| node.learned.seen > taken as f64) {

@@ -7,7 +7,7 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use super::book::Book;
 use super::i12_rings::NOTICED_MS;
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::check::record::{Life, What};
 use crate::world::names::node_name;
 use crate::world::process::Power;
@@ -31,7 +31,7 @@ impl Check for Leaving {
         "F12 leaving"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
                 What::Power { node, power: "draining" } => {

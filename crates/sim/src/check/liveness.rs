@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::{AskSeen, Check, Seen};
+use super::{AskView, Check, StepView};
 use crate::check::record::{Fact, Want, What};
 use crate::drive::profile::WAIT_MS_MAX;
 use crate::world::subject::Subject;
 
 #[derive(Default)]
 pub(super) struct Liveness {
-    open: BTreeMap<u32, AskSeen>,
+    open: BTreeMap<u32, AskView>,
     /// When a node's process was last stopped, killed or resumed, and whether it runs.
     touched: BTreeMap<usize, (MonoTime, bool)>,
     healed: Option<MonoTime>,
@@ -34,7 +34,7 @@ impl Check for Liveness {
         "liveness"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
                 What::Asked { ask, .. } => {
@@ -66,7 +66,7 @@ impl Check for Liveness {
 }
 
 impl Liveness {
-    fn in_time(&self, now: MonoTime, ask: u32, asked: &AskSeen) -> Result<(), String> {
+    fn in_time(&self, now: MonoTime, ask: u32, asked: &AskView) -> Result<(), String> {
         // A stopped process answers nobody. Its clients' time continues when the process does.
         let (touched, runs) = self.touched.get(&asked.node).copied().unwrap_or((asked.at, true));
         if !runs || now.since(touched.max(asked.at)) <= Millis(asked.wait_max.0 + LATE_MS) {
@@ -80,7 +80,7 @@ impl Liveness {
     }
 
     /// A bookmark of before a restore is not reached for a long time, at Neo4j neither.
-    fn with_answer(&self, fact: &Fact, asked: &AskSeen, is_restored: bool) -> Result<(), String> {
+    fn with_answer(&self, fact: &Fact, asked: &AskView, is_restored: bool) -> Result<(), String> {
         let What::Answered { served, .. } = &fact.what else { return Ok(()) };
         let is_settled = self.healed.is_some_and(|healed| {
             asked.at > healed + Millis(SETTLED_MS) && asked.at + asked.wait_max > healed + Millis(LOST_MS)

@@ -4,6 +4,7 @@
 //! its reason beside it.
 
 mod book;
+mod broadcasts;
 mod counters;
 pub mod coverage;
 mod history;
@@ -25,7 +26,6 @@ mod proofs;
 mod purges;
 pub mod record;
 pub(crate) mod seed_counters;
-mod tellings;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -54,11 +54,11 @@ pub struct Violation {
 }
 
 /// The input of a checker.
-pub struct Seen<'a> {
+pub struct StepView<'a> {
     /// Facts since its last look.
     pub facts: &'a [Fact],
     /// The nodes as they are now.
-    pub nodes: &'a [NodeSeen],
+    pub nodes: &'a [NodeView],
     /// Now.
     pub now: MonoTime,
     /// A node's state at a check.
@@ -70,7 +70,7 @@ pub struct Seen<'a> {
 }
 
 /// One node at a step.
-pub struct NodeSeen {
+pub struct NodeView {
     /// Which life of it.
     pub life: Life,
     /// Its process.
@@ -104,9 +104,9 @@ pub struct Ground {
     /// Whether nothing is ever wrong with the store or the way to it.
     pub is_store_well: bool,
     /// The requests, by number.
-    pub asks: BTreeMap<u32, AskSeen>,
+    pub asks: BTreeMap<u32, AskView>,
     /// Runs, by number.
-    pub runs: BTreeMap<u32, RunSeen>,
+    pub runs: BTreeMap<u32, RunView>,
     /// The subject of each key, from the first request with the key.
     pub subjects: BTreeMap<KeyId, usize>,
     /// Purged databases, by their tag.
@@ -123,7 +123,7 @@ pub struct Ground {
 
 /// An ask.
 #[derive(Debug, Clone, Copy)]
-pub struct AskSeen {
+pub struct AskView {
     /// When it reached its node.
     pub at: MonoTime,
     /// Which.
@@ -140,7 +140,7 @@ pub struct AskSeen {
 
 /// A run.
 #[derive(Debug, Clone, Copy)]
-pub struct RunSeen {
+pub struct RunView {
     /// When it began.
     pub began: MonoTime,
     /// The request that the node got.
@@ -163,7 +163,7 @@ impl Ground {
             let epoch = self.history.epoch();
             match &fact.what {
                 What::Asked { ask, node, subject, key, want, wait_max } => {
-                    let seen = AskSeen {
+                    let seen = AskView {
                         at: fact.at,
                         node: *node,
                         subject: *subject,
@@ -176,7 +176,7 @@ impl Ground {
                 }
                 What::RunBegan { run, subject, .. } => {
                     let (end, lives, late) = (None, None, Millis::ZERO);
-                    let seen = RunSeen { began: fact.at, subject: *subject, end, lives, late, epoch };
+                    let seen = RunView { began: fact.at, subject: *subject, end, lives, late, epoch };
                     self.runs.insert(*run, seen);
                 }
                 What::RunEnded { run, end } => {
@@ -233,7 +233,7 @@ impl Ground {
 
 trait Check {
     fn name(&self) -> &'static str;
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String>;
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String>;
 }
 
 /// All checkers.
@@ -273,7 +273,7 @@ impl Checks {
     ///
     /// # Errors
     /// The first promise that did not hold.
-    pub fn look(&mut self, seen: &Seen<'_>) -> Result<(), Violation> {
+    pub fn look(&mut self, seen: &StepView<'_>) -> Result<(), Violation> {
         for check in &mut self.all {
             check.look(seen).map_err(|what| Violation { check: check.name(), what })?;
         }

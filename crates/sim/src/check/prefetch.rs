@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_engine::outcome::Class;
 
-use super::{Check, NodeSeen, Seen};
+use super::{Check, NodeView, StepView};
 use crate::check::record::{Fact, Life, RunEnd, What};
 use crate::world::process::Power;
 use crate::world::subject::Subject;
@@ -32,7 +32,7 @@ impl Check for Prefetches {
         "prefetch"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             self.judge(fact, seen)?;
         }
@@ -44,7 +44,7 @@ impl Check for Prefetches {
 }
 
 impl Prefetches {
-    fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+    fn judge(&mut self, fact: &Fact, seen: &StepView<'_>) -> Result<(), String> {
         if let What::RunBegan { run, by, .. } = &fact.what {
             self.ran.insert(*run, *by);
         }
@@ -85,7 +85,7 @@ impl Prefetches {
         Ok(())
     }
 
-    fn saw_change(&mut self, run: u32, seen: &Seen<'_>) {
+    fn saw_change(&mut self, run: u32, seen: &StepView<'_>) {
         let by = self.ran.get(&run).copied();
         let subject = seen.ground.runs.get(&run).and_then(|run| run.subject).map(Subject::at);
         if let (Some(by), Some(subject)) = (by, subject) {
@@ -93,7 +93,7 @@ impl Prefetches {
         }
     }
 
-    fn adds_up(&self, node: &NodeSeen) -> Result<(), String> {
+    fn adds_up(&self, node: &NodeView) -> Result<(), String> {
         let (noted, life) = (node.noted, node.life);
         let ended = noted.used + noted.late + noted.wasted;
         if noted.launched != ended + node.pending {

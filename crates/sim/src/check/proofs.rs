@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
 
-use super::tellings::Tellings;
-use super::{Check, Ground, Seen};
-use crate::check::record::{Fact, Served, Want, What};
+use super::broadcasts::Broadcasts;
+use super::{Check, Ground, StepView};
+use crate::check::record::{Fact, ServedAnswer, Want, What};
 use crate::world::subject::{Subject, USUAL};
 use crate::world::write_statement::Touches;
 
@@ -38,7 +38,7 @@ pub(super) struct Proofs {
     answered: [u32; USUAL],
     /// The same as it was when a request came, for requests under way.
     needed: BTreeMap<u32, u32>,
-    tellings: Tellings,
+    broadcasts: Broadcasts,
 }
 
 /// For how long after a foreign write an entry from before it may be served as proved: `ProofSettings::report_ms_max`.
@@ -54,12 +54,12 @@ impl Check for Proofs {
         "proofs hold"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         if seen.ground.policy.proofs.is_none() {
             return Ok(());
         }
         for fact in seen.facts {
-            self.tellings.learn(fact);
+            self.broadcasts.learn(fact);
             match &fact.what {
                 What::WriteBegan { write, node } => {
                     self.under_way.insert(*write, (*node, fact.at));
@@ -94,7 +94,7 @@ impl Proofs {
         else {
             return;
         };
-        if !is_told || !self.tellings.is_held(began) {
+        if !is_told || !self.broadcasts.is_held(began) {
             return;
         }
         for (statement, answered) in self.answered.iter_mut().enumerate() {
@@ -104,7 +104,13 @@ impl Proofs {
         }
     }
 
-    fn judge(&mut self, fact: &Fact, ground: &Ground, number: u32, served: &Served) -> Result<(), String> {
+    fn judge(
+        &mut self,
+        fact: &Fact,
+        ground: &Ground,
+        number: u32,
+        served: &ServedAnswer,
+    ) -> Result<(), String> {
         let Some(needed) = self.needed.remove(&number) else { return Ok(()) };
         let (Some(ask), Some(report)) = (ground.asks.get(&number), served.report) else { return Ok(()) };
         let Some(run) = ground.runs.get(&report.run) else { return Ok(()) };

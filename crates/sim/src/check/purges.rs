@@ -7,7 +7,7 @@
 use hopcache_core::limits::{INVALIDATION_POLL_MS, NEAR_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::{Check, Seen};
+use super::{Check, StepView};
 use crate::check::record::{Covers, Fact, What};
 use crate::drive::profile::NET_DELAY_MS_MAX;
 use crate::world::process::Power;
@@ -38,7 +38,7 @@ impl Check for Purges {
         "purge"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
                 What::PurgeBegan { purge, scope, .. } => self.under_way.push((*purge, *scope, fact.at)),
@@ -70,7 +70,7 @@ impl Check for Purges {
 }
 
 impl Purges {
-    fn judge(&self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+    fn judge(&self, fact: &Fact, seen: &StepView<'_>) -> Result<(), String> {
         let What::Answered { ask, served } = &fact.what else { return Ok(()) };
         let ground = seen.ground;
         let run = served.report.and_then(|report| ground.runs.get(&report.run));

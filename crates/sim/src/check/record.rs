@@ -81,7 +81,7 @@ pub struct ResultReport {
 
 /// The client's answer.
 #[derive(Debug, Clone)]
-pub struct Served {
+pub struct ServedAnswer {
     /// The value, in a body that has one.
     pub report: Option<ResultReport>,
     /// Whether the answer has a body.
@@ -144,7 +144,7 @@ pub enum RunEnd {
 
 /// An entry as a commit brought it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Brought {
+pub struct BroughtEntry {
     /// The result's report, if it could be read.
     pub report: Option<ResultReport>,
     /// Its soft life.
@@ -168,7 +168,7 @@ pub enum What {
     /// A client asked a node.
     Asked { ask: u32, node: usize, subject: usize, key: KeyId, want: Want, wait_max: Millis },
     /// It got its answer.
-    Answered { ask: u32, served: Served },
+    Answered { ask: u32, served: ServedAnswer },
     /// It left before.
     Left { ask: u32 },
     /// A request was forwarded for this ask.
@@ -196,7 +196,15 @@ pub enum What {
         seq: u64,
     },
     /// The store took or refused a result.
-    Committed { key: KeyId, by: Life, token: Token, stored: bool, entry: Brought, store: MonoTime, seq: u64 },
+    Committed {
+        key: KeyId,
+        by: Life,
+        token: Token,
+        stored: bool,
+        entry: BroughtEntry,
+        store: MonoTime,
+        seq: u64,
+    },
     /// The store was asked to renew a lease.
     Renewed { key: KeyId, token: Token, done: bool, lease: Millis, store: MonoTime, seq: u64 },
     /// The store was asked to end a lease.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hopcache_engine::outcome::{Class, Detail};
 
 use crate::check::Ground;
-use crate::check::record::{Fact, Record, RunEnd, Served, Want, What};
+use crate::check::record::{Fact, Record, RunEnd, ServedAnswer, Want, What};
 use crate::world::subject::{Subject, USUAL};
 
 /// Sums over one seed.
@@ -55,8 +55,8 @@ impl Spared {
                 // A marked answer may be older than a write that has touched it.
                 let is_hit = served.how.class == Class::Hit && served.how.detail.is_none();
                 (is_hit && served.report?.version < elsewhere).then_some(match served {
-                    Served { is_near: true, .. } => "near hit after a write elsewhere",
-                    Served { is_from_afar: true, .. } => "owner's hit after a write elsewhere",
+                    ServedAnswer { is_near: true, .. } => "near hit after a write elsewhere",
+                    ServedAnswer { is_from_afar: true, .. } => "owner's hit after a write elsewhere",
                     _ => "hit after a write elsewhere",
                 })
             }
@@ -72,8 +72,8 @@ fn covered_by_proof(what: &What, ground: &Ground) -> Option<&'static str> {
         return None;
     }
     Some(match served {
-        Served { is_near: true, .. } => "proved near hit",
-        Served { is_from_afar: true, .. } => "owner's proved hit",
+        ServedAnswer { is_near: true, .. } => "proved near hit",
+        ServedAnswer { is_from_afar: true, .. } => "owner's proved hit",
         _ if matches!(ground.asks.get(ask)?.want, Want::After(_)) => "proved hit with a bookmark",
         _ => "proved hit",
     })

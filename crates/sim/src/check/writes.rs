@@ -5,7 +5,7 @@
 //! reached. A slow origin, and a run that failed, are no reason.
 //!
 //! Out of touch is a node whose last look at the store failed, and which heard nothing since. Such a node serves by age.
-//! [`Tellings`] says which writes are held against nobody.
+//! [`Broadcasts`] says which writes are held against nobody.
 //!
 //! Nor is it held against a node that comes back, or joins, just after the store lost its marks. Seed 4837:
 //!   node 0 is stopped · a write ends, and its mark is in the store and at the other nodes · the store loses everything ·
@@ -17,10 +17,10 @@ use hopcache_core::limits::{BACKOFF_MS_MAX, FRESHNESS_LEASE_MS_DEFAULT};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::outcome::Detail;
 
+use super::broadcasts::Broadcasts;
 use super::i4_age::text_of;
-use super::tellings::Tellings;
-use super::{Check, Seen};
-use crate::check::record::{Fact, RunEnd, Served, Want, What};
+use super::{Check, StepView};
+use crate::check::record::{Fact, RunEnd, ServedAnswer, Want, What};
 use crate::world::subject::{Subject, USUAL};
 use crate::world::write_statement::Touches;
 
@@ -39,7 +39,7 @@ pub(super) struct Writes {
     needed: BTreeMap<u32, u32>,
     /// When a look of a node last failed.
     look_failed: BTreeMap<usize, MonoTime>,
-    tellings: Tellings,
+    broadcasts: Broadcasts,
     /// When each node last went on, or began.
     came_back: BTreeMap<usize, MonoTime>,
     /// When the store last lost something.
@@ -55,9 +55,9 @@ impl Check for Writes {
         "writes are seen"
     }
 
-    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+    fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
-            self.tellings.learn(fact);
+            self.broadcasts.learn(fact);
             match &fact.what {
                 What::WriteBegan { write, node } => {
                     self.under_way.insert(*write, (*node, fact.at));
@@ -65,7 +65,7 @@ impl Check for Writes {
                 What::WriteEnded { write, version, touches, .. } => {
                     let began = self.under_way.remove(write);
                     if let (Some(began), Some(version)) = (began, version)
-                        && self.tellings.is_held(began)
+                        && self.broadcasts.is_held(began)
                     {
                         self.note_answered(*version, *touches);
                     }
@@ -130,7 +130,13 @@ impl Writes {
         self.store_lost.filter(was_away).is_some_and(|lost| now <= lost + Millis(LOOK_MS))
     }
 
-    fn judge(&mut self, fact: &Fact, seen: &Seen<'_>, number: u32, served: &Served) -> Result<(), String> {
+    fn judge(
+        &mut self,
+        fact: &Fact,
+        seen: &StepView<'_>,
+        number: u32,
+        served: &ServedAnswer,
+    ) -> Result<(), String> {
         let Some(needed) = self.needed.remove(&number) else { return Ok(()) };
         let Some(ask) = seen.ground.asks.get(&number) else { return Ok(()) };
         let run = served.report.and_then(|report| seen.ground.runs.get(&report.run));

@@ -11,7 +11,7 @@ use hopcache_packstream::Value;
 use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 use tokio::sync::oneshot;
 
-use crate::check::record::{KeyId, Record, Served, Want, What};
+use crate::check::record::{KeyId, Record, ServedAnswer, Want, What};
 use crate::drive::cluster::Cluster;
 use crate::drive::profile::{Kind, TTL_MS, WAIT_MS_MAX};
 use crate::world::listeners::ListenerKind;
@@ -279,12 +279,12 @@ fn owns(node: &NodeHandle, ask: &Ask) -> bool {
     node.engine.view().owner(&ask.query.key) == Some(&node.engine.me().node)
 }
 
-fn served(outcome: &Outcome, is_near: bool) -> Served {
+fn served(outcome: &Outcome, is_near: bool) -> ServedAnswer {
     let (report, is_body, failure) = match &outcome.answer {
         Answer::Body(body) => (report_in(&String::from_utf8_lossy(body)), true, None),
         Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
     };
-    Served {
+    ServedAnswer {
         report,
         is_body,
         is_from_afar: outcome.answered_by.is_some(),

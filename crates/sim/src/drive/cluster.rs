@@ -168,8 +168,8 @@ impl Cluster {
         let [tells, learns, shares] = [(); 3].map(|()| Arc::clone(&handle.engine));
         let tasks = [
             tokio::spawn(async move { tells.prefetch().tell_observations().await }).abort_handle(),
-            tokio::spawn(async move { learns.prefetch().learn_lessons().await }).abort_handle(),
-            tokio::spawn(async move { shares.prefetch().share_lessons().await }).abort_handle(),
+            tokio::spawn(async move { learns.prefetch().count_transitions().await }).abort_handle(),
+            tokio::spawn(async move { shares.prefetch().share_transition_counts().await }).abort_handle(),
         ];
         self.tasks.extend(tasks.map(|task| (handle.life, task)));
     }

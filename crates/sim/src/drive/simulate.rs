@@ -13,7 +13,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::check::coverage::Coverage;
 use crate::check::record::What;
 use crate::check::seed_counters::SeedCounters;
-use crate::check::{Checks, Ground, History, NodeSeen, Seen, Violation};
+use crate::check::{Checks, Ground, History, NodeView, StepView, Violation};
 use crate::drive::cluster::Cluster;
 use crate::drive::profile::{TTL_MS, WAIT_MS_MAX};
 use crate::world::clock::sim_now;
@@ -271,12 +271,12 @@ impl Simulation {
         self.ground.learn(&facts);
         self.counters.count(&facts, record, &self.ground);
         let keys: Vec<_> = self.ground.subjects.keys().copied().collect();
-        let nodes: Vec<NodeSeen> = self
+        let nodes: Vec<NodeView> = self
             .cluster
             .world
             .nodes
             .iter()
-            .map(|node| NodeSeen {
+            .map(|node| NodeView {
                 life: node.life,
                 power: node.process.power(),
                 sizes: node.engine.path().sizes(),
@@ -294,7 +294,7 @@ impl Simulation {
                     .collect(),
             })
             .collect();
-        let differ = |one: &NodeSeen| one.power != Power::Off && one.ring != nodes[0].ring;
+        let differ = |one: &NodeView| one.power != Power::Off && one.ring != nodes[0].ring;
         if nodes.first().is_some_and(|first| first.power != Power::Off) && nodes.iter().any(differ) {
             record.cover("rings disagreed");
         }
@@ -302,8 +302,14 @@ impl Simulation {
         if learned.next().is_some_and(|first| learned.any(|other| other != first)) {
             self.differed_at = sim_now();
         }
-        let seen =
-            Seen { facts: &facts, nodes: &nodes, now: sim_now(), ground: &self.ground, is_quiet, members };
+        let seen = StepView {
+            facts: &facts,
+            nodes: &nodes,
+            now: sim_now(),
+            ground: &self.ground,
+            is_quiet,
+            members,
+        };
         self.checks.look(&seen)
     }
 

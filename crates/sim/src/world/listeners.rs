@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::world::process::Watched;
+use crate::world::process::WatchCell;
 
 /// Which connections the listeners accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,12 +26,12 @@ pub(crate) enum ListenerKind {
 /// The listeners of one life of a node.
 #[derive(Debug, Clone)]
 pub struct SimulatedListeners {
-    open: Arc<Watched<Open>>,
-    inside: [Arc<Watched<usize>>; 2],
+    open: Arc<WatchCell<Open>>,
+    inside: [Arc<WatchCell<usize>>; 2],
 }
 
 /// An open connection. Dropping it closes the connection.
-pub(crate) struct OpenConnection(Arc<Watched<usize>>);
+pub(crate) struct OpenConnection(Arc<WatchCell<usize>>);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
@@ -41,8 +41,8 @@ impl Drop for OpenConnection {
 
 impl Default for SimulatedListeners {
     fn default() -> Self {
-        let inside = [(); 2].map(|()| Arc::new(Watched::new(0)));
-        Self { open: Arc::new(Watched::new(Open::All)), inside }
+        let inside = [(); 2].map(|()| Arc::new(WatchCell::new(0)));
+        Self { open: Arc::new(WatchCell::new(Open::All)), inside }
     }
 }
 
@@ -51,7 +51,7 @@ impl SimulatedListeners {
         self.open.set(open);
     }
 
-    fn of(&self, guest: ListenerKind) -> &Arc<Watched<usize>> {
+    fn of(&self, guest: ListenerKind) -> &Arc<WatchCell<usize>> {
         &self.inside[usize::from(guest == ListenerKind::Peer)]
     }
 

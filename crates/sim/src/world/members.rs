@@ -10,7 +10,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use hopcache_core::limits::PROBE_TIMEOUT_MS;
-use hopcache_core::membership::{Card, Change, Heard, MemberInfo, Membership, Phase, Report, probe_pause};
+use hopcache_core::membership::{
+    Card, CardAction, Change, MemberInfo, Membership, Phase, Report, probe_pause,
+};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
 use hopcache_core::time::Millis;
@@ -20,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::world::dice::SimDice;
-use crate::world::process::Watched;
+use crate::world::process::WatchCell;
 
 /// Enough for three or four nodes to share keys; a ring is built often here.
 const VIRTUAL_NODES: u32 = 100;
@@ -45,7 +47,7 @@ fn names_of(members: &Membership) -> Vec<NodeName> {
 /// One node's view of the ring.
 pub struct SimRouting {
     ring: ArcSwap<Ring>,
-    changes: Watched<u64>,
+    changes: WatchCell<u64>,
     rings: AtomicU64,
     /// Nodes that can be asked and are not on the ring, if a test sets them.
     beside: Mutex<Vec<NodeName>>,
@@ -84,7 +86,7 @@ impl SimRouting {
     fn with(names: &[NodeName], members: Option<Mutex<Membership>>, has_phases: bool) -> Arc<Self> {
         Arc::new(Self {
             ring: ArcSwap::new(ring_of(names)),
-            changes: Watched::new(0),
+            changes: WatchCell::new(0),
             rings: AtomicU64::new(0),
             beside: Mutex::default(),
             members,
@@ -167,8 +169,8 @@ impl SimRouting {
     /// A card that gossip brought; where its node has to be probed, if it has to be.
     pub(crate) fn heard(&self, card: &Card) -> Option<SocketAddr> {
         self.change(|members| match members.heard(card) {
-            Ok(Heard::Known(change)) => (change, None),
-            Ok(Heard::Probe(addr)) => (Change::None, Some(addr)),
+            Ok(CardAction::Known(change)) => (change, None),
+            Ok(CardAction::Probe(addr)) => (Change::None, Some(addr)),
             Err(_) => (Change::None, None),
         })
     }

@@ -13,7 +13,7 @@ use crate::world::listeners::SimulatedListeners;
 use crate::world::map_memory::MapMemory;
 use crate::world::members::SimRouting;
 use crate::world::net::PeersPort;
-use crate::world::origin::Line;
+use crate::world::origin::NodeQueue;
 use crate::world::process::Process;
 use crate::world::spread::SpreadPort;
 
@@ -51,7 +51,7 @@ pub struct NodeHandle {
     /// Its memory.
     pub memory: Arc<MapMemory>,
     /// Its slots at the origin, and the line before them.
-    pub line: Option<Arc<Line>>,
+    pub line: Option<Arc<NodeQueue>>,
     /// The node's way to all other nodes at once.
     pub(crate) spread: Arc<SpreadPort>,
     /// The task that announces that the node drains or leaves, if nodes do.

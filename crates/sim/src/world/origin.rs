@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 mod behavior;
 mod capture;
 mod faults;
-mod line;
 mod port;
+mod queue;
 mod results;
 mod transactions;
 mod writes;
@@ -27,8 +27,8 @@ pub(crate) use self::faults::seeded_panic;
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
 use capture::Captured;
-pub use line::{Line, WAITING_PER_SLOT};
 pub use port::OriginPort;
+pub use queue::{NodeQueue, WAITING_PER_SLOT};
 pub use results::{BIG_BYTES, report_in};
 use transactions::Transactions;
 pub use transactions::{DATABASE, bookmark};
@@ -54,14 +54,14 @@ struct State {
     slow: Option<(String, u64)>,
     behavior: OriginBehavior,
     trouble: Trouble,
-    runs: Vec<RunSeen>,
+    runs: Vec<OriginRunView>,
     kinds: u64,
     under_way: usize,
     slots: Option<usize>,
     line_slots: Option<usize>,
     has_spare: bool,
     degree: DegreeBehavior,
-    degrees_asked: Vec<RunSeen>,
+    degrees_asked: Vec<OriginRunView>,
     transactions: Transactions,
     captured: Captured,
     write_fate: WriteFate,
@@ -82,7 +82,7 @@ impl State {
 
 /// A run as the origin saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunSeen {
+pub struct OriginRunView {
     /// The query of the run.
     pub statement: String,
     /// The principal of the run.
@@ -199,7 +199,7 @@ impl ScriptedOrigin {
 
     /// Every run so far.
     #[must_use]
-    pub fn runs_seen(&self) -> Vec<RunSeen> {
+    pub fn runs_seen(&self) -> Vec<OriginRunView> {
         self.state.lock().runs.clone()
     }
 
@@ -230,13 +230,13 @@ impl ScriptedOrigin {
     }
 
     /// A new node's line, if nodes have one.
-    pub(crate) fn line(&self) -> Option<Arc<Line>> {
-        self.state.lock().line_slots.map(|slots_max| Arc::new(Line::of(slots_max)))
+    pub(crate) fn line(&self) -> Option<Arc<NodeQueue>> {
+        self.state.lock().line_slots.map(|slots_max| Arc::new(NodeQueue::of(slots_max)))
     }
 
     /// Every question for a degree so far.
     #[must_use]
-    pub fn degrees_asked(&self) -> Vec<RunSeen> {
+    pub fn degrees_asked(&self) -> Vec<OriginRunView> {
         self.state.lock().degrees_asked.clone()
     }
 
@@ -361,8 +361,13 @@ impl ScriptedOrigin {
     }
 }
 
-fn seen(run: &OriginRun, carried: Bookmark) -> RunSeen {
-    RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now(), carried }
+fn seen(run: &OriginRun, carried: Bookmark) -> OriginRunView {
+    OriginRunView {
+        statement: run.statement.to_string(),
+        scope: run.identity.scope,
+        began: sim_now(),
+        carried,
+    }
 }
 
 fn bookmark_timeout() -> OriginFault {

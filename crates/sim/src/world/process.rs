@@ -19,12 +19,12 @@ pub enum Power {
 /// One simulated process.
 #[derive(Debug, Clone)]
 pub struct Process {
-    power: Arc<Watched<Power>>,
+    power: Arc<WatchCell<Power>>,
 }
 
 impl Default for Process {
     fn default() -> Self {
-        Self { power: Arc::new(Watched::new(Power::On)) }
+        Self { power: Arc::new(WatchCell::new(Power::On)) }
     }
 }
 
@@ -54,12 +54,12 @@ impl Process {
 /// A value that tasks can wait on. It wakes its waiters in the order in which they came. tokio's watch channel wakes in
 /// random order, so no schedule could be repeated.
 #[derive(Debug)]
-pub(crate) struct Watched<T> {
+pub(crate) struct WatchCell<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
-impl<T: Copy> Watched<T> {
+impl<T: Copy> WatchCell<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }

@@ -32,9 +32,9 @@ fn learning_world(nodes: usize, seed: u64, policy: &Policy) -> World {
         let engine = Arc::clone(&node.engine);
         tokio::spawn(async move { engine.prefetch().tell_observations().await });
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.prefetch().learn_lessons().await });
+        tokio::spawn(async move { engine.prefetch().count_transitions().await });
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.prefetch().share_lessons().await });
+        tokio::spawn(async move { engine.prefetch().share_transition_counts().await });
     }
     world
 }

@@ -9,7 +9,8 @@ mod skips;
 use hopcache_engine::event::{Cause, PrefetchWord};
 use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::prefetch::{
-    CandidateKind, FormId, Launch, Learner, Order, PatternTag, QueryTag, Resolution, Resolved, Skip, SourceId,
+    CandidateKind, FormId, Launch, Learner, Order, PatternTag, QueryTag, Resolution, ResolvedLaunch, Skip,
+    SourceId,
 };
 use hopcache_packstream::Value;
 
@@ -31,7 +32,7 @@ fn policy() -> Policy {
 #[derive(Default)]
 struct Notes {
     launched: Mutex<Vec<(SourceId, FormId)>>,
-    resolved: Mutex<Vec<Resolved>>,
+    resolved: Mutex<Vec<ResolvedLaunch>>,
     refused: Mutex<Vec<(SourceId, FormId)>>,
 }
 
@@ -40,7 +41,7 @@ impl Learner for Notes {
         self.launched.lock().push((source, form));
     }
 
-    fn resolved(&self, resolved: &Resolved) {
+    fn resolved(&self, resolved: &ResolvedLaunch) {
         self.resolved.lock().push(*resolved);
     }
 

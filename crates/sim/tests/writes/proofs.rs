@@ -1,6 +1,6 @@
 //! Proofs of freshness: what is served past its TTL without a run, and what ends that.
 
-use hopcache_core::limits::{WATCH_SILENT_MS_MIN, WRITTEN_LOOK_MS_MAX};
+use hopcache_core::limits::{WATCH_SILENT_MS_MIN, WRITTEN_POLL_MS_MAX};
 
 use super::{NODES, world_of};
 use crate::prelude::*;
@@ -249,7 +249,7 @@ async fn a_node_out_of_touch_proves_nothing() {
     world.store.set_cut(owner, true);
     world.pass(FRESHNESS_LEASE_MS_DEFAULT + 1).await;
     // It waits for a look first, and then the store is away.
-    world.pass(WRITTEN_LOOK_MS_MAX).await;
+    world.pass(WRITTEN_POLL_MS_MAX).await;
     assert_eq!(proved(&read(&world, owner, &left).await), None);
     let strict = Ask { freshness: Freshness { proved_only: true, ..Freshness::default() }, ..left.clone() };
     let runs = world.origin.runs();

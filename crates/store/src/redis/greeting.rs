@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use redis::RedisResult;
 
-use super::line::{Connection, Greeting};
 use super::reply::ends_connection;
+use super::server_connection::{Connection, Greeting};
 
 /// The server's settings at the last connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -24,9 +24,9 @@
 
 mod gate;
 mod greeting;
-mod line;
 mod reply;
 mod scripts;
+mod server_connection;
 mod sweep;
 mod url;
 
@@ -45,10 +45,12 @@ use hopcache_core::limits::{
     WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::NodeName;
-use hopcache_core::proof::{LookNumber, Report};
+use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::time::Millis;
-use hopcache_core::written::WrittenRecord;
-use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
+use hopcache_core::write_position::WriteRecord;
+use hopcache_engine::ports::{
+    Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
+};
 use hopcache_net::tls::Authorities;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
@@ -56,9 +58,9 @@ use tokio::time::Instant;
 pub use self::gate::BreakerHook;
 use self::gate::{Gate, Missed};
 use self::greeting::look_at_server;
-use self::line::{Connection, Line};
 use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
 use self::scripts::{LOG_KEY, Lua, PING_KEY, Repeat, Scripts, remembered_key, slot_keys, written_keys};
+use self::server_connection::{Connection, ServerConnection};
 pub use self::url::BadStoreUrl;
 use self::url::{Target, names_user};
 use super::log::scope_from_text;
@@ -109,8 +111,8 @@ impl Default for RedisSettings {
 
 /// Entries and leases in Redis.
 pub struct RedisStore {
-    small: Line,
-    bodies: Line,
+    small: ServerConnection,
+    bodies: ServerConnection,
     gate: Gate,
     scripts: Scripts,
     settings: RedisSettings,
@@ -145,7 +147,7 @@ impl Failed {
 
 /// One exchange on the line's connection.
 async fn exchange_on<T, F>(
-    line: &Line,
+    line: &ServerConnection,
     deadline: Instant,
     exchange: impl Fn(Connection) -> F,
 ) -> Result<T, Failed>
@@ -181,8 +183,8 @@ impl RedisStore {
         let target = Target::parse(uri, connect, settings.authorities.as_ref())?;
         let greeting = look_at_server(!names_user(uri));
         Ok(Self {
-            small: Line::new(target.clone(), connect, Some(greeting)),
-            bodies: Line::new(target, connect, None),
+            small: ServerConnection::new(target.clone(), connect, Some(greeting)),
+            bodies: ServerConnection::new(target, connect, None),
             gate: Gate::new(settings.breaker, settings.on_breaker.clone(), settings.shown.clone()),
             scripts: Scripts::new(),
             settings,
@@ -393,8 +395,8 @@ impl Store for RedisStore {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WrittenRecord],
-    ) -> Result<StoreTold, StoreError> {
+        records: &[WriteRecord],
+    ) -> Result<StoreReceipt, StoreError> {
         let args = |command: &mut Cmd| {
             command.arg(WRITTEN_DATABASES_MAX).arg(WRITTEN_RECORDS_MAX);
             records.iter().for_each(|record| {
@@ -415,8 +417,8 @@ impl Store for RedisStore {
         let named = |(name, left): (String, u64)| {
             Some(Listener { node: NodeName::new(&name).ok()?, left_ms: Millis(left) })
         };
-        let anew = anew.iter().filter_map(|line| WrittenRecord::from_text(line)).collect();
-        Ok(StoreTold { listeners: nodes.into_iter().zip(left).filter_map(named).collect(), anew })
+        let anew = anew.iter().filter_map(|line| WriteRecord::from_text(line)).collect();
+        Ok(StoreReceipt { listeners: nodes.into_iter().zip(left).filter_map(named).collect(), anew })
     }
 
     async fn hear_written(
@@ -424,18 +426,18 @@ impl Store for RedisStore {
         cluster: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Heard, StoreError> {
+    ) -> Result<StorePoll, StoreError> {
         let args = |command: &mut Cmd| {
             command.arg(me.to_string()).arg(lease_ms.0).arg(WRITTEN_LISTENERS_MAX);
         };
         let keys = written_keys(cluster);
         let answer: (String, u64, String) =
             self.run(Load::Small, &self.scripts.hear_written, &keys, args).await?;
-        let (marks, look, reports) = answer;
+        let (positions, poll, reports) = answer;
         // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
-        Ok(Heard {
-            records: marks.lines().filter_map(WrittenRecord::from_text).collect(),
-            look: LookNumber(look),
+        Ok(StorePoll {
+            records: positions.lines().filter_map(WriteRecord::from_text).collect(),
+            poll: PollNumber(poll),
             reports: reports.lines().filter_map(Report::from_text).collect(),
         })
     }

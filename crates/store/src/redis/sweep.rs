@@ -24,8 +24,8 @@ use hopcache_core::tags::Tag;
 use hopcache_engine::ports::{Scope, StoreError};
 use redis::{Cmd, Value};
 
-use super::line::Connection;
 use super::scripts::{LOG_KEY, Repeat, SLOT_PATTERN, key_of_name, slot_keys};
+use super::server_connection::Connection;
 use super::{Load, RedisStore};
 use crate::log::scope_text;
 

@@ -6,11 +6,11 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{ClusterTag, DatabaseTag, ServerTag};
 use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_core::proof::{Accounts, LookNumber, Report};
+use hopcache_core::proof::{Accounts, PollNumber, Report};
 use hopcache_core::tags::TagId;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Written, WrittenBoard, WrittenEpoch, WrittenRecord};
-use hopcache_engine::ports::{Scope, Store, StoreTold};
+use hopcache_core::write_position::{WriteBoard, WriteEpoch, WritePosition, WriteRecord};
+use hopcache_engine::ports::{Scope, Store, StoreReceipt};
 use hopcache_store::memory::MemoryStore;
 use hopcache_store::redis::RedisStore;
 
@@ -32,16 +32,16 @@ contract!(
 
 const CLUSTER: ClusterTag = ClusterTag(5);
 
-fn mark(name: u64, epoch: u64, id: u64) -> WrittenRecord {
+fn mark(name: u64, epoch: u64, id: u64) -> WriteRecord {
     let position = Position { database: DatabaseUuid([7; 16]), id: TransactionId(id) };
-    WrittenRecord::of_all(DatabaseTag(name), Written::at(WrittenEpoch(epoch), position))
+    WriteRecord::of_all(DatabaseTag(name), WritePosition::at(WriteEpoch(epoch), position))
 }
 
 async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
     let store = &subject.store;
     let (me, other) = (NodeName::new("me").unwrap(), NodeName::new("other").unwrap());
     let heard = async |name| store.hear_written(CLUSTER, name, Millis(2_000)).await.unwrap().records;
-    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(StoreTold::default()), "nobody listens");
+    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(StoreReceipt::default()), "nobody listens");
     assert_eq!(heard(&me).await, []);
     for (told, expected) in [
         (mark(1, 0, 50), mark(1, 0, 50)),
@@ -51,7 +51,7 @@ async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
         (mark(1, 0, u64::MAX), mark(1, 1, 41)),
         (mark(1, 1, u64::MAX), mark(1, 1, u64::MAX)),
     ] {
-        let StoreTold { listeners, anew } = store.tell_written(CLUSTER, &[told]).await.unwrap();
+        let StoreReceipt { listeners, anew } = store.tell_written(CLUSTER, &[told]).await.unwrap();
         assert_eq!(anew.first(), Some(&expected).filter(|_| expected.written.epoch() > told.written.epoch()));
         assert_eq!(listeners.iter().map(|listener| &listener.node).collect::<Vec<_>>(), [&me], "{told:?}");
         assert!(listeners[0].left_ms <= Millis(2_000));
@@ -62,12 +62,12 @@ async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
     assert_eq!((both.listeners.len(), both.anew), (2, Vec::new()));
     assert_eq!(heard(&me).await, [mark(1, 1, u64::MAX), mark(2, 0, 3)]);
     // Another cluster on the same store.
-    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(StoreTold::default()));
+    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(StoreReceipt::default()));
     assert_eq!(store.hear_written(ClusterTag(6), &me, Millis(1)).await.unwrap().records, [mark(1, 0, 1)]);
     subject.pass(2_100).await;
     assert_eq!(
         store.tell_written(CLUSTER, &[mark(2, 0, 4)]).await,
-        Ok(StoreTold::default()),
+        Ok(StoreReceipt::default()),
         "their leases are over"
     );
 }
@@ -75,7 +75,7 @@ async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
 async fn a_full_list_of_marks_keeps_what_it_has(subject: Subject) {
     let store = &subject.store;
     let most = WRITTEN_DATABASES_MAX as u64;
-    let all: Vec<WrittenRecord> = (0..most).map(|name| mark(name, 0, 1)).collect();
+    let all: Vec<WriteRecord> = (0..most).map(|name| mark(name, 0, 1)).collect();
     store.tell_written(CLUSTER, &all).await.unwrap();
     store.tell_written(CLUSTER, &[mark(most, 0, 1), mark(3, 0, 9)]).await.unwrap();
     let me = NodeName::new("me").unwrap();
@@ -87,30 +87,30 @@ async fn a_full_list_of_marks_keeps_what_it_has(subject: Subject) {
 struct Twins<'a> {
     store: &'a dyn Store,
     cluster: ClusterTag,
-    model: WrittenBoard,
+    model: WriteBoard,
 }
 
 impl<'a> Twins<'a> {
     fn new(subject: &'a Subject, cluster: u64) -> Self {
-        Self { store: &*subject.store, cluster: ClusterTag(cluster), model: WrittenBoard::default() }
+        Self { store: &*subject.store, cluster: ClusterTag(cluster), model: WriteBoard::default() }
     }
 
     /// Tells both, and compares all that they keep.
-    async fn tell(&mut self, records: &[WrittenRecord], what: &str) -> Vec<WrittenRecord> {
+    async fn tell(&mut self, records: &[WriteRecord], what: &str) -> Vec<WriteRecord> {
         let (_, anew) = self.model.tell(MonoTime::default(), records);
         let told = self.store.tell_written(self.cluster, records).await.unwrap();
         assert_eq!(told.anew, anew, "{what}");
         let me = NodeName::new("me").unwrap();
         let mut kept = self.store.hear_written(self.cluster, &me, Millis(1_000)).await.unwrap().records;
         // A store may have another order.
-        kept.sort_unstable_by_key(WrittenRecord::place);
+        kept.sort_unstable_by_key(WriteRecord::place);
         assert!(kept == self.model.records(), "{what}: {} records", kept.len());
         kept
     }
 }
 
 /// Records of four names, the last of which leads to two databases; of tags up to this one, or of everything.
-fn random_records(seed: u64, count: usize, tags: u16) -> Vec<WrittenRecord> {
+fn random_records(seed: u64, count: usize, tags: u16) -> Vec<WriteRecord> {
     let record = |bytes: &[u8]| {
         let name = u64::from(bytes[0] % 4);
         let is_other = name == 3 && bytes[1] < 32;
@@ -118,9 +118,9 @@ fn random_records(seed: u64, count: usize, tags: u16) -> Vec<WrittenRecord> {
         let database = DatabaseUuid([if is_other { 0xee } else { bytes[0] % 4 }; 16]);
         let position = Position { database, id: TransactionId(id) };
         let tag = u16::from_be_bytes([bytes[4], bytes[5]]) % (tags + 1);
-        WrittenRecord {
+        WriteRecord {
             name: DatabaseTag(name),
-            written: Written::at(WrittenEpoch(u64::from(bytes[2] % 3)), position),
+            written: WritePosition::at(WriteEpoch(u64::from(bytes[2] % 3)), position),
             tag: (tag > 0).then_some(TagId(u64::from(tag))),
         }
     };
@@ -136,8 +136,8 @@ async fn any_tellings_leave_what_the_model_keeps(subject: Subject) {
     }
 }
 
-fn tagged(name: u64, tag: u64, id: u64) -> WrittenRecord {
-    WrittenRecord { tag: Some(TagId(tag)), ..mark(name, 0, id) }
+fn tagged(name: u64, tag: u64, id: u64) -> WriteRecord {
+    WriteRecord { tag: Some(TagId(tag)), ..mark(name, 0, id) }
 }
 
 async fn a_full_board_is_the_models(subject: Subject) {
@@ -163,7 +163,7 @@ async fn a_full_board_is_the_models(subject: Subject) {
     let mut lens = Vec::new();
     for (step, records) in random_records(77, 4 * WRITTEN_RECORDS_MAX, u16::MAX - 1).chunks(512).enumerate() {
         // Of one epoch and database each, or a board would not fill.
-        let of_one = |record: &WrittenRecord| WrittenRecord {
+        let of_one = |record: &WriteRecord| WriteRecord {
             written: mark(1, 0, record.written.position().map_or(1, |at| at.id.0)).written,
             ..*record
         };
@@ -173,92 +173,92 @@ async fn a_full_board_is_the_models(subject: Subject) {
     assert!(!lens.is_sorted(), "it was never full: {lens:?}");
 }
 
-fn report(name: u64, looked: LookNumber, settled: u64) -> Report {
+fn report(name: u64, polled: PollNumber, settled: u64) -> Report {
     Report {
         name: DatabaseTag(name),
         database: DatabaseUuid([7; 16]),
-        epoch: WrittenEpoch(1),
+        epoch: WriteEpoch(1),
         foreign: TransactionId(3),
         system: TransactionId(4),
         run: None,
         server: ServerTag(8),
-        looked,
+        polled,
         accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
     }
 }
 
 /// The number of a look, and the reports in the order of names.
-async fn look(store: &dyn Store, node: &str) -> (LookNumber, Vec<Report>) {
+async fn look(store: &dyn Store, node: &str) -> (PollNumber, Vec<Report>) {
     let node = NodeName::new(node).unwrap();
     let mut heard = store.hear_written(CLUSTER, &node, Millis(1_000)).await.unwrap();
     heard.reports.sort_unstable_by_key(|report| report.name);
-    (heard.look, heard.reports)
+    (heard.poll, heard.reports)
 }
 
 async fn looks_count_up_over_all_nodes(subject: Subject) {
     let store = &*subject.store;
     for (number, node) in ["a", "b", "a", "a", "c"].into_iter().enumerate() {
-        assert_eq!(look(store, node).await, (LookNumber(number as u64 + 1), Vec::new()), "{node}");
+        assert_eq!(look(store, node).await, (PollNumber(number as u64 + 1), Vec::new()), "{node}");
     }
     store.tell_written(CLUSTER, &[mark(1, 0, 1)]).await.unwrap();
     store.invalidate(&Scope::All).await.unwrap();
-    assert_eq!(look(store, "b").await.0, LookNumber(6), "only looks count");
+    assert_eq!(look(store, "b").await.0, PollNumber(6), "only looks count");
     let other = store.hear_written(ClusterTag(6), &NodeName::new("a").unwrap(), Millis(1_000)).await;
-    assert_eq!(other.unwrap().look, LookNumber(1), "another cluster");
+    assert_eq!(other.unwrap().poll, PollNumber(1), "another cluster");
 }
 
 async fn a_report_of_an_earlier_look_replaces_none(subject: Subject) {
     let store = &*subject.store;
     let tell = async |report: &Report| store.report(CLUSTER, report).await.unwrap();
-    tell(&report(1, LookNumber(1), 10)).await;
+    tell(&report(1, PollNumber(1), 10)).await;
     for last in 1..=20 {
         assert_eq!(
             look(store, "a").await,
-            (LookNumber(last), Vec::new()),
+            (PollNumber(last), Vec::new()),
             "its look was of another numbering"
         );
     }
     // Sixteen and more: as text, a number without its zeros has another order.
     for (told, kept) in [
-        (report(1, LookNumber(9), 20), report(1, LookNumber(9), 20)),
-        (report(1, LookNumber(8), 30), report(1, LookNumber(9), 20)),
-        (report(1, LookNumber(9), 21), report(1, LookNumber(9), 21)),
-        (report(1, LookNumber(17), 22), report(1, LookNumber(17), 22)),
-        (report(1, LookNumber(10), 23), report(1, LookNumber(17), 22)),
+        (report(1, PollNumber(9), 20), report(1, PollNumber(9), 20)),
+        (report(1, PollNumber(8), 30), report(1, PollNumber(9), 20)),
+        (report(1, PollNumber(9), 21), report(1, PollNumber(9), 21)),
+        (report(1, PollNumber(17), 22), report(1, PollNumber(17), 22)),
+        (report(1, PollNumber(10), 23), report(1, PollNumber(17), 22)),
     ] {
         tell(&told).await;
         assert_eq!(look(store, "b").await.1, [kept], "{told:?}");
     }
     let (last, _) = look(store, "b").await;
-    tell(&report(1, LookNumber(last.0 + 1), 40)).await;
-    tell(&report(1, LookNumber(u64::MAX), 41)).await;
-    assert_eq!(look(store, "b").await.1, [report(1, LookNumber(17), 22)], "no such look has been");
-    tell(&report(1, LookNumber(last.0 + 1), 40)).await;
+    tell(&report(1, PollNumber(last.0 + 1), 40)).await;
+    tell(&report(1, PollNumber(u64::MAX), 41)).await;
+    assert_eq!(look(store, "b").await.1, [report(1, PollNumber(17), 22)], "no such look has been");
+    tell(&report(1, PollNumber(last.0 + 1), 40)).await;
     tell(&report(0, last, 50)).await;
-    let kept = [report(0, last, 50), report(1, LookNumber(last.0 + 1), 40)];
+    let kept = [report(0, last, 50), report(1, PollNumber(last.0 + 1), 40)];
     assert_eq!(look(store, "b").await.1, kept, "each name has one");
 }
 
 async fn reports_have_a_bound_on_names(subject: Subject) {
     let store = &*subject.store;
-    let (looked, _) = look(store, "a").await;
+    let (polled, _) = look(store, "a").await;
     let most = WRITTEN_DATABASES_MAX as u64;
     for name in 0..=most {
-        store.report(CLUSTER, &report(name, looked, 1)).await.unwrap();
+        store.report(CLUSTER, &report(name, polled, 1)).await.unwrap();
     }
-    store.report(CLUSTER, &report(3, looked, 2)).await.unwrap();
+    store.report(CLUSTER, &report(3, polled, 2)).await.unwrap();
     let kept = look(store, "a").await.1;
     let expected: Vec<_> =
-        (0..most).map(|name| report(name, looked, if name == 3 { 2 } else { 1 })).collect();
+        (0..most).map(|name| report(name, polled, if name == 3 { 2 } else { 1 })).collect();
     assert!(kept == expected, "{} reports", kept.len());
 }
 
 /// Two clusters with one key before two Neo4j servers: neither watcher's report replaces the other's. In a full list it does.
 async fn each_database_of_a_name_has_its_report(subject: Subject) {
     let store = &*subject.store;
-    let (looked, _) = look(store, "a").await;
+    let (polled, _) = look(store, "a").await;
     let of =
-        |database, settled| Report { database: DatabaseUuid([database; 16]), ..report(1, looked, settled) };
+        |database, settled| Report { database: DatabaseUuid([database; 16]), ..report(1, polled, settled) };
     for (database, settled) in [(1, 10), (2, 20), (1, 11)] {
         store.report(CLUSTER, &of(database, settled)).await.unwrap();
     }
@@ -268,7 +268,7 @@ async fn each_database_of_a_name_has_its_report(subject: Subject) {
     };
     assert_eq!(sorted(look(store, "a").await.1), [of(1, 11), of(2, 20)]);
     for name in 2..WRITTEN_DATABASES_MAX as u64 {
-        store.report(CLUSTER, &report(name, looked, 1)).await.unwrap();
+        store.report(CLUSTER, &report(name, polled, 1)).await.unwrap();
     }
     store.report(CLUSTER, &of(3, 30)).await.unwrap();
     let kept = sorted(look(store, "a").await.1);
@@ -294,22 +294,22 @@ async fn a_name_at_an_address_leads_to_what_was_said_last(subject: Subject) {
 /// A watcher that was stopped meanwhile reports with the number of a look that the store has lost.
 async fn knows_no_reports(store: &RedisStore, late: &Report) {
     store.report(CLUSTER, late).await.unwrap();
-    assert_eq!(look(store, "b").await, (LookNumber(1), Vec::new()), "looks are numbered anew");
+    assert_eq!(look(store, "b").await, (PollNumber(1), Vec::new()), "looks are numbered anew");
     store.report(CLUSTER, late).await.unwrap();
-    assert_eq!(look(store, "b").await, (LookNumber(2), Vec::new()), "a look of another numbering");
-    let new = report(2, LookNumber(2), 60);
+    assert_eq!(look(store, "b").await, (PollNumber(2), Vec::new()), "a look of another numbering");
+    let new = report(2, PollNumber(2), 60);
     store.report(CLUSTER, &new).await.unwrap();
-    assert_eq!(look(store, "a").await, (LookNumber(3), vec![new]));
+    assert_eq!(look(store, "a").await, (PollNumber(3), vec![new]));
 }
 
 async fn reported(store: &RedisStore) -> Report {
     for _ in 0..9 {
         look(store, "a").await;
     }
-    let reported = report(1, LookNumber(9), 50);
+    let reported = report(1, PollNumber(9), 50);
     store.report(CLUSTER, &reported).await.unwrap();
     store.tell_written(CLUSTER, &[mark(1, 0, 50)]).await.unwrap();
-    assert_eq!(look(store, "a").await, (LookNumber(10), vec![reported.clone()]));
+    assert_eq!(look(store, "a").await, (PollNumber(10), vec![reported.clone()]));
     reported
 }
 

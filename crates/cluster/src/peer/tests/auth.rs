@@ -16,7 +16,7 @@ use crate::peer::auth::{
     AuthError, ClusterKey, Hello, PeerIdentity, SealedRequest, SessionId, SessionKeys, WeakKey, open_welcome,
 };
 use crate::peer::keys::Keyring;
-use crate::peer::sessions::{Opened, Sessions};
+use crate::peer::sessions::{OpenedMessage, Sessions};
 use crate::replay_window::ReplayWindow;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -53,7 +53,7 @@ impl Sender {
     }
 }
 
-fn refused(outcome: Result<Opened, AuthError>) -> AuthError {
+fn refused(outcome: Result<OpenedMessage, AuthError>) -> AuthError {
     match outcome {
         Ok(_) => panic!("was accepted"),
         Err(error) => error,

@@ -18,7 +18,7 @@ const COMPARISONS: [&str; 10] =
 const OTHERS: [&str; 9] = ["OR", "XOR", "=~", "+", "-", "*", "/", "%", "^"];
 
 /// What a printed expression is.
-pub(super) struct Printed {
+pub(super) struct PrintedExpr {
     /// Whether it is one operand that raises no error, and not a condition.
     pub(super) is_simple_value: bool,
     /// Where its conjuncts begin and end in the form, if all are simple.
@@ -85,11 +85,11 @@ impl<'q> Printer<'q> {
     }
 
     /// An expression.
-    pub(super) fn expr(&mut self, expr: &'q Expr<'q>) -> Option<Printed> {
+    pub(super) fn expr(&mut self, expr: &'q Expr<'q>) -> Option<PrintedExpr> {
         self.nested(|printer| printer.terms(&expr.terms))
     }
 
-    fn terms(&mut self, terms: &'q [Term<'q>]) -> Option<Printed> {
+    fn terms(&mut self, terms: &'q [Term<'q>]) -> Option<PrintedExpr> {
         let mut conjuncts = Some(Vec::new());
         let mut conjunct = Conjunct { from: self.form.len(), ..Conjunct::default() };
         let mut is_simple_value = terms.len() == 1;
@@ -116,7 +116,7 @@ impl<'q> Printer<'q> {
             }
         }
         conjunct.end(self.form.len(), &mut conjuncts);
-        Some(Printed { is_simple_value, conjuncts })
+        Some(PrintedExpr { is_simple_value, conjuncts })
     }
 
     /// The operator before `term`.

@@ -113,7 +113,7 @@ pub enum Operand<'t> {
     /// `{key: value}`.
     Map(Map<'t>),
     /// `n {.key, .*, other, key: value}`.
-    MapProjection(Name<'t>, Vec<Projected<'t>>),
+    MapProjection(Name<'t>, Vec<MapProjectionItem<'t>>),
     /// `CASE … END`.
     Case(Box<Case<'t>>),
     /// `name(argument, …)`.
@@ -149,9 +149,9 @@ impl<'t> Operand<'t> {
             }
             Self::Parenthesised(_) | Self::List(_) | Self::Case(_) | Self::Call(_) => false,
             Self::Map(map) => !map.entries.iter().all(|(_, value)| is_value(value)),
-            Self::MapProjection(_, entries) => {
-                !entries.iter().all(|entry| matches!(entry, Projected::All | Projected::Key(_)))
-            }
+            Self::MapProjection(_, entries) => !entries
+                .iter()
+                .all(|entry| matches!(entry, MapProjectionItem::All | MapProjectionItem::Key(_))),
             _ => true,
         }
     }
@@ -181,7 +181,7 @@ impl<'t> Operand<'t> {
 
 /// An entry of a map projection.
 #[derive(Debug)]
-pub enum Projected<'t> {
+pub enum MapProjectionItem<'t> {
     /// `.*`.
     All,
     /// `.key`.

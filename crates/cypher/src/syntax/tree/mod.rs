@@ -6,7 +6,7 @@ mod patterns;
 use std::borrow::Cow;
 
 pub use exprs::{
-    Call, CallForm, Case, Each, Expr, Operand, Operator, Projected, Reduce, Sign, Tail, Term, When,
+    Call, CallForm, Case, Each, Expr, MapProjectionItem, Operand, Operator, Reduce, Sign, Tail, Term, When,
 };
 pub use patterns::{Arrow, Element, Filter, LabelExpr, Labels, Length, Map, Node, Path, Relationship};
 

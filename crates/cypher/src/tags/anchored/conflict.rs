@@ -14,7 +14,7 @@ use crate::tags::counters::Counters;
 use crate::tags::limits::ANCHORED_MAX;
 use crate::tags::names::Names;
 use crate::tags::params::Params;
-use crate::tags::rules::{Mark, Touch};
+use crate::tags::rules::{TagSubject, Touch};
 use crate::tags::touches::Cause;
 use crate::tags::write::{WriteEffects, count};
 
@@ -36,13 +36,13 @@ pub enum TouchFact {
 impl TouchFact {
     /// The marks that it makes.
     #[must_use]
-    pub fn marks(&self) -> Vec<Mark<'_>> {
+    pub fn marks(&self) -> Vec<TagSubject<'_>> {
         match self {
             Self::Tag(touch) => touch.marks(),
-            Self::KeyLost(key) => vec![Mark::KeyLost(key)],
-            Self::AnyKeyLost => vec![Mark::EveryKeyLost],
-            Self::KeyGained(key) => vec![Mark::KeyGained(key)],
-            Self::AnyKeyGained => vec![Mark::EveryKeyGained],
+            Self::KeyLost(key) => vec![TagSubject::KeyLost(key)],
+            Self::AnyKeyLost => vec![TagSubject::EveryKeyLost],
+            Self::KeyGained(key) => vec![TagSubject::KeyGained(key)],
+            Self::AnyKeyGained => vec![TagSubject::EveryKeyGained],
         }
     }
 

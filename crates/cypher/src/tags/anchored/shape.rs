@@ -14,7 +14,7 @@ use crate::tags::id::share;
 use crate::tags::limits::ANCHORED_MAX;
 use crate::tags::names::Names;
 use crate::tags::read::ReadTags;
-use crate::tags::rules::{Mark, Need};
+use crate::tags::rules::{Need, TagSubject};
 
 /// A need, as far as constraints tell it from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +30,11 @@ pub enum NeedFact {
 impl NeedFact {
     /// The marks that it watches.
     #[must_use]
-    pub fn marks(&self) -> Vec<Mark<'_>> {
+    pub fn marks(&self) -> Vec<TagSubject<'_>> {
         match self {
             Self::Tag(need) => need.marks(),
-            Self::KeyLost(key) => vec![Mark::KeyLost(key), Mark::EveryKeyLost],
-            Self::KeyGained(key) => vec![Mark::KeyGained(key), Mark::EveryKeyGained],
+            Self::KeyLost(key) => vec![TagSubject::KeyLost(key), TagSubject::EveryKeyLost],
+            Self::KeyGained(key) => vec![TagSubject::KeyGained(key), TagSubject::EveryKeyGained],
         }
     }
 

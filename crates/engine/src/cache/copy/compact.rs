@@ -10,7 +10,7 @@ use hopcache_core::short::Short;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::CopyTimes;
-use crate::cache::steps::Steps;
+use crate::cache::packed_duration::PackedDuration;
 use crate::model::outcome::Detail;
 
 /// A time of a node's clock in steps of 4 µs, rounded down: 35 years, of which a node has 15 before it.
@@ -45,11 +45,11 @@ struct HeldSpan([u8; 4]);
 
 impl HeldSpan {
     fn of(span: Millis) -> Self {
-        Self(Steps::down(span).0.to_le_bytes())
+        Self(PackedDuration::down(span).0.to_le_bytes())
     }
 
     fn span(self) -> Millis {
-        Steps(u32::from_le_bytes(self.0)).span()
+        PackedDuration(u32::from_le_bytes(self.0)).span()
     }
 }
 
@@ -109,12 +109,12 @@ impl HeldSpans {
 
 /// Plain data: the token that a copy was stored with, or why the store never took it. Its hits report this.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stored {
+pub(super) enum StoreToken {
     With(HeldToken),
     Not(Detail),
 }
 
-impl Stored {
+impl StoreToken {
     pub(super) fn with(token: Option<Token>) -> Self {
         token.and_then(HeldToken::of).map_or(Self::Not(Detail::Degraded), Self::With)
     }
@@ -161,11 +161,11 @@ impl HeldToken {
 
 /// What has happened to a copy. Each happens once.
 #[derive(Debug, Default)]
-pub(super) struct Marks(AtomicU8);
+pub(super) struct CopyFlags(AtomicU8);
 
-/// One of the [`Marks`].
+/// One of the [`CopyFlags`].
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Mark {
+pub(super) enum CopyFlag {
     /// The last run for it failed, other than by the statement's own fault. A newer copy begins without.
     OriginFailed = 1,
     /// It was served past its TTL because it is proved.
@@ -174,14 +174,14 @@ pub(super) enum Mark {
     Late = 4,
 }
 
-impl Marks {
-    pub(super) fn has(&self, mark: Mark) -> bool {
-        self.0.load(Ordering::Relaxed) & mark as u8 != 0
+impl CopyFlags {
+    pub(super) fn has(&self, flag: CopyFlag) -> bool {
+        self.0.load(Ordering::Relaxed) & flag as u8 != 0
     }
 
     /// Sets a mark. Returns whether it is new. A mark that is set costs a load, so that hits on several cores share the line.
-    pub(super) fn is_first(&self, mark: Mark) -> bool {
-        !self.has(mark) && self.0.fetch_or(mark as u8, Ordering::Relaxed) & mark as u8 == 0
+    pub(super) fn is_first(&self, flag: CopyFlag) -> bool {
+        !self.has(flag) && self.0.fetch_or(flag as u8, Ordering::Relaxed) & flag as u8 == 0
     }
 }
 
@@ -213,9 +213,9 @@ mod tests {
     fn a_token_is_held_whole_or_not_at_all() {
         for counter in [0, 1, 1 << 48, 1_764_000_000_000_000, (1 << 55) - 1] {
             let token = Token { counter, nonce: u128::MAX - u128::from(counter) };
-            assert_eq!(Stored::with(Some(token)).token(), Some(token));
+            assert_eq!(StoreToken::with(Some(token)).token(), Some(token));
         }
-        assert_eq!(Stored::with(Some(Token { counter: 1 << 55, nonce: 7 })).token(), None);
-        assert_eq!(size_of::<Stored>(), size_of::<HeldToken>(), "the reason lies in the token's place");
+        assert_eq!(StoreToken::with(Some(Token { counter: 1 << 55, nonce: 7 })).token(), None);
+        assert_eq!(size_of::<StoreToken>(), size_of::<HeldToken>(), "the reason lies in the token's place");
     }
 }

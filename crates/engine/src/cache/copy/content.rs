@@ -40,7 +40,7 @@ enum Source {
 }
 
 /// The source, wherever it lies.
-enum Seen<'a> {
+enum ContentSource<'a> {
     Small(&'a [u8]),
     Large(&'a Bytes),
     Passing(&'a ResultSet),
@@ -101,10 +101,10 @@ impl Content {
     /// The same content, fetched by the same. A near copy has not been served yet.
     pub(super) fn again(&self) -> Self {
         let content = match self.source() {
-            Seen::Small(form) => Self::Small(Box::from(form)),
-            Seen::Large(form) => Self::other(Source::Large(form.clone())),
-            Seen::Passing(result) => Self::passing(result.clone()),
-            Seen::Near(_) => Self::near(),
+            ContentSource::Small(form) => Self::Small(Box::from(form)),
+            ContentSource::Large(form) => Self::other(Source::Large(form.clone())),
+            ContentSource::Passing(result) => Self::passing(result.clone()),
+            ContentSource::Near(_) => Self::near(),
         };
         content.fetched_by(self.provenance().cloned())
     }
@@ -112,31 +112,31 @@ impl Content {
     /// The stored form, if it has one.
     pub(super) fn stored_form(&self) -> Option<Bytes> {
         match self.source() {
-            Seen::Small(form) => Some(Bytes::copy_from_slice(form)),
-            Seen::Large(form) => Some(form.clone()),
-            Seen::Passing(_) | Seen::Near(_) => None,
+            ContentSource::Small(form) => Some(Bytes::copy_from_slice(form)),
+            ContentSource::Large(form) => Some(form.clone()),
+            ContentSource::Passing(_) | ContentSource::Near(_) => None,
         }
     }
 
     pub(super) fn is_small(&self) -> bool {
-        matches!(self.source(), Seen::Small(_))
+        matches!(self.source(), ContentSource::Small(_))
     }
 
     pub(super) fn is_stored(&self) -> bool {
-        matches!(self.source(), Seen::Small(_) | Seen::Large(_))
+        matches!(self.source(), ContentSource::Small(_) | ContentSource::Large(_))
     }
 
     pub(super) fn as_passing(&self) -> Option<&ResultSet> {
         match self.source() {
-            Seen::Passing(result) => Some(result),
-            Seen::Small(_) | Seen::Large(_) | Seen::Near(_) => None,
+            ContentSource::Passing(result) => Some(result),
+            ContentSource::Small(_) | ContentSource::Large(_) | ContentSource::Near(_) => None,
         }
     }
 
     pub(super) fn near_hits(&self) -> Option<&AtomicU32> {
         match self.source() {
-            Seen::Near(hits) => Some(hits),
-            Seen::Small(_) | Seen::Large(_) | Seen::Passing(_) => None,
+            ContentSource::Near(hits) => Some(hits),
+            ContentSource::Small(_) | ContentSource::Large(_) | ContentSource::Passing(_) => None,
         }
     }
 
@@ -147,10 +147,10 @@ impl Content {
         counted: impl Fn(usize) -> usize,
     ) -> usize {
         let source = match self.source() {
-            Seen::Small(form) => alone(form.len()),
-            Seen::Large(form) => counted(form.len()),
-            Seen::Passing(result) => counted(result.weight_bytes()),
-            Seen::Near(_) => 0,
+            ContentSource::Small(form) => alone(form.len()),
+            ContentSource::Large(form) => counted(form.len()),
+            ContentSource::Passing(result) => counted(result.weight_bytes()),
+            ContentSource::Near(_) => 0,
         };
         match self {
             Self::Small(_) => source,
@@ -158,14 +158,14 @@ impl Content {
         }
     }
 
-    fn source(&self) -> Seen<'_> {
+    fn source(&self) -> ContentSource<'_> {
         match self {
-            Self::Small(form) => Seen::Small(form),
+            Self::Small(form) => ContentSource::Small(form),
             Self::Other(other) => match &other.source {
-                Source::Small(form) => Seen::Small(form),
-                Source::Large(form) => Seen::Large(form),
-                Source::Passing(result) => Seen::Passing(result),
-                Source::Near(hits) => Seen::Near(hits),
+                Source::Small(form) => ContentSource::Small(form),
+                Source::Large(form) => ContentSource::Large(form),
+                Source::Passing(result) => ContentSource::Passing(result),
+                Source::Near(hits) => ContentSource::Near(hits),
             },
         }
     }

@@ -10,8 +10,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use once_cell::race::OnceBox;
 
 use super::MemoryCopy;
-use super::compact::Mark;
-use crate::cache::steps::Steps;
+use super::compact::CopyFlag;
+use crate::cache::packed_duration::PackedDuration;
 use crate::model::ask::Query;
 use crate::model::text_facts::Reads;
 
@@ -33,22 +33,22 @@ impl Clone for Dependence {
     }
 }
 
-/// How long after its read the copy was last proved, in [`Steps`] and rounded down; zero: never. It is as good as one that was read
+/// How long after its read the copy was last proved, in [`PackedDuration`] and rounded down; zero: never. It is as good as one that was read
 /// then.
 #[derive(Debug, Default)]
-pub(super) struct Proved(AtomicU32);
+pub(super) struct ProofAge(AtomicU32);
 
-impl Proved {
+impl ProofAge {
     pub(super) fn is(&self) -> bool {
         self.after() > Millis::ZERO
     }
 
     pub(super) fn after(&self) -> Millis {
-        Steps(self.0.load(Ordering::Relaxed)).span()
+        PackedDuration(self.0.load(Ordering::Relaxed)).span()
     }
 
     pub(super) fn note(&self, after: Millis) {
-        self.0.fetch_max(Steps::down(after).0, Ordering::Relaxed);
+        self.0.fetch_max(PackedDuration::down(after).0, Ordering::Relaxed);
     }
 }
 
@@ -115,6 +115,6 @@ impl MemoryCopy {
 
     /// Whether this is the first time that it is served past its TTL because it is proved.
     pub(crate) fn is_first_revalidated(&self) -> bool {
-        self.marks.is_first(Mark::Revalidated)
+        self.flags.is_first(CopyFlag::Revalidated)
     }
 }

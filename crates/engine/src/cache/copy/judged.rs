@@ -2,15 +2,15 @@
 
 use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::time::MonoTime;
-use hopcache_core::written::Written;
+use hopcache_core::write_position::WritePosition;
 
 use super::{Life, MemoryCopy};
 use crate::model::ask::{Ask, Freshness};
 use crate::model::bounds::{StaleUse, ValueBounds};
 
 /// Whether a write has ended a result of a run of this range. See [`MemoryCopy::is_ended_by`].
-pub(crate) fn is_ended_by(range: Option<&ReadRange>, written: Option<Written>) -> bool {
-    let is_seen = |written: Written| match range {
+pub(crate) fn is_ended_by(range: Option<&ReadRange>, written: Option<WritePosition>) -> bool {
+    let is_seen = |written: WritePosition| match range {
         Some(range) => written.is_seen_by(range),
         None => written.is_nothing(),
     };
@@ -26,7 +26,7 @@ impl MemoryCopy {
 
     /// Whether a write has ended it: its run did not carry the mark. A copy of unknown range may be of any time.
     #[must_use]
-    pub fn is_ended_by(&self, written: Option<Written>) -> bool {
+    pub fn is_ended_by(&self, written: Option<WritePosition>) -> bool {
         is_ended_by(self.range.as_deref(), written)
     }
 

@@ -8,14 +8,14 @@ use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::wire::{WIRE_VERSION, append, from_bytes};
-use hopcache_core::written::{Whose, Written};
+use hopcache_core::write_position::{DataOwner, WritePosition};
 use hopcache_cypher::verdict::Allowed;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::query::{Lexicon, SentQuery, told_query};
 use super::{BadMessage, KIND_ASK};
-use crate::model::ask::{Ask, Freshness, Hints, SessionTag, ToldReading};
+use crate::model::ask::{Ask, Freshness, Hints, PeerReading, SessionTag};
 use crate::model::ports::AccessMode;
 use crate::model::rendering::RenderingId;
 use crate::model::text_facts::TextFacts;
@@ -51,17 +51,17 @@ pub struct ForwardedAsk {
     /// the answer.
     near_hits: Option<u32>,
     /// Of which database the sender wants an answer.
-    whose: Whose,
+    whose: DataOwner,
     /// The client's bookmarks.
     after: Bookmark,
     /// How far the database had been written when the request came to the sender.
-    written: Option<Written>,
+    written: Option<WritePosition>,
     rest: Bytes,
 }
 
 /// What only a run needs.
 #[derive(Serialize, Deserialize)]
-struct Rest<'a> {
+struct RunPart<'a> {
     freshness: Freshness,
     hints: Hints,
     traceparent: Option<&'a str>,
@@ -71,7 +71,7 @@ struct Rest<'a> {
     #[serde(borrow)]
     query: SentQuery<'a>,
     /// The sender's reading of the statement, so that the asked node need not lex it again.
-    reading: Option<ToldReading<'a>>,
+    reading: Option<PeerReading<'a>>,
 }
 
 /// Writes a client's request for its owner. With `near_hits`, which only a plain request may have, the answer may
@@ -80,7 +80,7 @@ struct Rest<'a> {
 pub fn encode_ask(
     (ask, hasher): (&Ask, &KeyHasher),
     left_ms: Millis,
-    (epoch, whose): (RingEpoch, Whose),
+    (epoch, whose): (RingEpoch, DataOwner),
     near_hits: Option<u32>,
 ) -> Bytes {
     debug_assert!(!ask.is_forwarded, "I8: a forwarded request is written for another hop");
@@ -110,7 +110,7 @@ pub fn encode_ask(
     if let Some(written) = ask.written {
         written.write(&mut head);
     }
-    let rest = Rest {
+    let rest = RunPart {
         freshness: ask.freshness,
         hints: ask.hints,
         traceparent: ask.traceparent.as_deref(),
@@ -133,12 +133,12 @@ pub(super) fn read_ask(head: &[u8], bytes: &Bytes) -> Result<ForwardedAsk, BadMe
     if flags > PLAIN + NEAR + MAY_WRITE + AFTER + WRITTEN || has(NEAR) && !has(PLAIN) {
         return Err(BadMessage::Form("flags"));
     }
-    let whose = Whose::read(&mut head.0).ok_or(BadMessage::Form("database"))?;
+    let whose = DataOwner::read(&mut head.0).ok_or(BadMessage::Form("database"))?;
     let near_hits = if has(NEAR) { Some(u32::from_be_bytes(head.take()?)) } else { None };
     let after = if has(AFTER) { Bookmark::read(&mut head.0) } else { Some(Bookmark::NONE) };
     let after = after.ok_or(BadMessage::Form("bookmarks"))?;
     let written = match has(WRITTEN) {
-        true => Some(Written::read(&mut head.0).ok_or(BadMessage::Form("mark"))?),
+        true => Some(WritePosition::read(&mut head.0).ok_or(BadMessage::Form("mark"))?),
         false => None,
     };
     Ok(ForwardedAsk {
@@ -217,7 +217,7 @@ impl ForwardedAsk {
 
     /// Of which database the sender wants an answer.
     #[must_use]
-    pub fn whose(&self) -> Whose {
+    pub fn whose(&self) -> DataOwner {
         self.whose
     }
 
@@ -229,7 +229,7 @@ impl ForwardedAsk {
 
     /// How far the database had been written when the request came to the sender.
     #[must_use]
-    pub fn written(&self) -> Option<Written> {
+    pub fn written(&self) -> Option<WritePosition> {
         self.written
     }
 
@@ -248,7 +248,7 @@ impl ForwardedAsk {
     /// # Errors
     /// As [`ForwardedAsk::read`].
     pub fn read_with(&self, lexicon: &Lexicon<'_>, now: MonoTime) -> Result<Ask, BadMessage> {
-        let rest: Rest<'_> = from_bytes(&self.rest)?;
+        let rest: RunPart<'_> = from_bytes(&self.rest)?;
         let parts = rest.query.parts(|params| self.rest.slice_ref(params));
         Ok(Ask {
             query: told_query(parts, rest.reading.as_ref(), &self.key, lexicon)?,

@@ -24,18 +24,18 @@ use hopcache_core::limits::{
 use hopcache_core::node::Holder;
 use hopcache_core::proof::{CountedWrite, IdRange};
 use hopcache_core::wire::{BadForm, WIRE_VERSION, append, at_most, from_bytes, piece};
-use hopcache_core::written::WrittenRecord;
+use hopcache_core::write_position::WriteRecord;
 use hopcache_learning::fields::Fields;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::inspection::KeyPlan;
 use crate::model::order::Launch;
-use crate::model::ports::{LogMark, Scope};
+use crate::model::ports::{CursorDigest, Scope};
 
 pub use asked::{ForwardedAsk, encode_ask};
-pub use moved::{Moved, decode_moved, encode_moved};
-pub use observed::{Observation, Observed, ObservedQuery, observed_pages};
+pub use moved::{MovedValue, decode_moved, encode_moved};
+pub use observed::{Observation, ObservationBatch, ObservedQuery, observed_pages};
 pub use order::SentOrder;
 pub use query::Lexicon;
 pub use reply::{Reply, decode_reply, encode_reply};
@@ -72,17 +72,17 @@ pub enum Question {
     Purge(Scope),
     /// Asks for the state of memory and flights for a key. The answer is an [`Inspection`](crate::inspection::Inspection).
     Inspect(QueryKey),
-    /// The value of a key that the asker owns now. The answer is a [`Moved`], if there is a value.
+    /// The value of a key that the asker owns now. The answer is a [`MovedValue`], if there is a value.
     Wanted {
         /// The key.
         key: QueryKey,
         /// How much of the invalidation log the asker has read.
-        log: LogMark,
+        log: CursorDigest,
     },
     /// A leaving node's facts of keys that the asked node will own. The answer is the number of keys.
     Plans(#[serde(deserialize_with = "at_most::<_, _, HANDOVER_PLANS_MAX>")] Vec<(QueryKey, KeyPlan)>),
     /// Answered requests of sessions that the asked node owns. The answer is empty.
-    Observed(Observed),
+    Observed(ObservationBatch),
     /// The fields of the results of these keys. The answer has as many ([`encode_fields`]).
     Fields(#[serde(deserialize_with = "at_most::<_, _, FIELDS_ASKED_MAX>")] Vec<QueryKey>),
     /// Asks for the differences of lessons from this digest. The answer is a page, or empty.
@@ -92,7 +92,7 @@ pub enum Question {
     /// Drop prefetched copies that were not used. The answer is the number of copies.
     FlushWaste,
     /// These databases have been written so far. The answer is [`KnownWrites`] of the same names.
-    Written(ToldWrites),
+    Written(WriteNews),
     /// Asks what the node has written into a database, as far as it concerns these ids. The answer is the node with its tally.
     Tally(DatabaseTag, IdRange),
     /// A client's request, forwarded. The answer is a [`Reply`]. [`encode_ask`] writes it, and serde does not know it: so it is
@@ -103,10 +103,10 @@ pub enum Question {
 
 /// Plain data: what a node tells of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToldWrites {
+pub struct WriteNews {
     /// Marks, its own and those that it has heard of.
     #[serde(deserialize_with = "at_most::<_, _, WRITTEN_RECORDS_MAX>")]
-    pub records: Vec<WrittenRecord>,
+    pub records: Vec<WriteRecord>,
     /// The node, in its life.
     pub by: Holder,
     /// Writes of this life, each with a mark here or in an earlier telling.
@@ -117,7 +117,7 @@ pub struct ToldWrites {
 /// Plain data: the marks that a node knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownWrites(
-    #[serde(deserialize_with = "at_most::<_, _, WRITTEN_RECORDS_MAX>")] pub Vec<WrittenRecord>,
+    #[serde(deserialize_with = "at_most::<_, _, WRITTEN_RECORDS_MAX>")] pub Vec<WriteRecord>,
 );
 
 /// Plain data: the answer to orders, in their order.

@@ -10,7 +10,7 @@ use crate::model::inspection::KeyPlan;
 
 /// Plain data: a value from a former owner's memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Moved {
+pub struct MovedValue {
     /// The rest of its total life.
     pub left_ms: Millis,
     /// The facts of its key.
@@ -29,8 +29,8 @@ struct SentValue<'a> {
 
 /// Writes a former owner's answer; `None` if it has no value to give.
 #[must_use]
-pub fn encode_moved(moved: Option<&Moved>) -> Bytes {
-    let sent = moved.map(|Moved { left_ms, plan, entry }| SentValue {
+pub fn encode_moved(moved: Option<&MovedValue>) -> Bytes {
+    let sent = moved.map(|MovedValue { left_ms, plan, entry }| SentValue {
         left_ms: *left_ms,
         plan: *plan,
         entry: Piece(entry),
@@ -42,9 +42,9 @@ pub fn encode_moved(moved: Option<&Moved>) -> Bytes {
 ///
 /// # Errors
 /// [`BadMessage`] if the bytes are no such answer of this version.
-pub fn decode_moved(bytes: &Bytes) -> Result<Option<Moved>, BadMessage> {
+pub fn decode_moved(bytes: &Bytes) -> Result<Option<MovedValue>, BadMessage> {
     let sent: Option<SentValue<'_>> = from_bytes(body_of(bytes)?)?;
-    Ok(sent.map(|SentValue { left_ms, plan, entry }| Moved {
+    Ok(sent.map(|SentValue { left_ms, plan, entry }| MovedValue {
         left_ms,
         plan,
         entry: bytes.slice_ref(entry.0),

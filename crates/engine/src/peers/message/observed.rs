@@ -1,6 +1,6 @@
 //! The report of an entry node to the owner of sessions: which queries were answered, in which session, and how long ago
 //! each began and ended. Times travel as ages. One reading of the sender's clock travels too; it is compared only with
-//! other readings of the same clock (`hopcache_learning::tellers`).
+//! other readings of the same clock (`hopcache_learning::clock_offsets`).
 //!
 //! A message contains each database with its principal, each statement and each query once, however often it was asked.
 //! It contains no credentials: the owner of a session only counts. It takes the stated keys as they are, since they name
@@ -15,8 +15,8 @@ use hopcache_core::key::{PrincipalScope, QueryKey};
 use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
 use hopcache_core::time::MonoTime;
 use hopcache_core::wire::{at_most, piece};
+use hopcache_learning::clock_offsets::SenderClock;
 use hopcache_learning::sessions::SessionKey;
-use hopcache_learning::tellers::Teller;
 use serde::{Deserialize, Serialize};
 
 use super::BadMessage;
@@ -48,15 +48,15 @@ pub struct Observation {
     /// When it was answered.
     pub ended: MonoTime,
     /// The node that received it.
-    pub teller: Teller,
+    pub sender: SenderClock,
     /// When it came, by that node's clock.
     pub began_there: MonoTime,
 }
 
 /// Observations as they are sent. Parts refer to each other by their places.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Observed {
-    teller: Teller,
+pub struct ObservationBatch {
+    sender: SenderClock,
     /// The sender's clock when it sent them.
     reading: MonoTime,
     #[serde(deserialize_with = "at_most::<_, _, OBSERVED_IN_MESSAGE_MAX>")]
@@ -86,15 +86,19 @@ struct SentObservation {
     ended_ago: u64,
 }
 
-/// The observations of `teller`, as ages at `now`, in as many messages as needed.
+/// The observations of `sender`, as ages at `now`, in as many messages as needed.
 #[must_use]
-pub fn observed_pages(observations: &[Observation], teller: Teller, now: MonoTime) -> Vec<Observed> {
+pub fn observed_pages(
+    observations: &[Observation],
+    sender: SenderClock,
+    now: MonoTime,
+) -> Vec<ObservationBatch> {
     let mut messages = Vec::new();
-    let mut page = Page::new(teller, now);
+    let mut page = Page::new(sender, now);
     for seen in observations {
         let bytes = seen.query.statement.len() + seen.query.params.len() + 256;
         if page.len() >= OBSERVED_IN_MESSAGE_MAX || page.bytes + bytes > OBSERVED_MESSAGE_BYTES_MAX {
-            messages.push(std::mem::replace(&mut page, Page::new(teller, now)).message);
+            messages.push(std::mem::replace(&mut page, Page::new(sender, now)).message);
         }
         page.add(seen);
     }
@@ -106,7 +110,7 @@ pub fn observed_pages(observations: &[Observation], teller: Teller, now: MonoTim
 
 /// A message, with the places of its parts.
 struct Page {
-    message: Observed,
+    message: ObservationBatch,
     realms: HashMap<(Arc<str>, PrincipalScope), usize>,
     statements: HashMap<Arc<str>, usize>,
     queries: HashMap<QueryKey, usize>,
@@ -121,9 +125,9 @@ fn place_of<K: Hash + Eq>(places: &mut HashMap<K, usize>, part: K) -> (usize, bo
 }
 
 impl Page {
-    fn new(teller: Teller, reading: MonoTime) -> Self {
+    fn new(sender: SenderClock, reading: MonoTime) -> Self {
         let (realms, statements, queries, observations) = Default::default();
-        let message = Observed { teller, reading, realms, statements, queries, observations };
+        let message = ObservationBatch { sender, reading, realms, statements, queries, observations };
         let (realms, statements, queries) = Default::default();
         Self { message, realms, statements, queries, bytes: 0 }
     }
@@ -160,7 +164,7 @@ impl Page {
     }
 }
 
-impl Observed {
+impl ObservationBatch {
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -174,9 +178,9 @@ impl Observed {
     /// [`BadMessage`].
     pub fn read(
         self,
-        sent_at: impl FnOnce(Teller, MonoTime) -> MonoTime,
+        sent_at: impl FnOnce(SenderClock, MonoTime) -> MonoTime,
     ) -> Result<Vec<Observation>, BadMessage> {
-        let Self { teller, reading, realms, statements, queries, observations } = self;
+        let Self { sender, reading, realms, statements, queries, observations } = self;
         let bytes = realms.iter().map(|(database, _)| database.len()).sum::<usize>()
             + statements.iter().map(|text| text.len()).sum::<usize>()
             + queries.iter().map(|query| query.params.len()).sum::<usize>();
@@ -196,7 +200,7 @@ impl Observed {
         if observations.iter().any(|seen| seen.ended_ago > seen.began_ago) {
             return Err(BadMessage::Form("age"));
         }
-        let sent_at = sent_at(teller, reading);
+        let sent_at = sent_at(sender, reading);
         let before = |time: MonoTime, age: u64| MonoTime(time.0.saturating_sub(age));
         let observation = |seen: &SentObservation| {
             Ok(Observation {
@@ -204,7 +208,7 @@ impl Observed {
                 session: seen.session,
                 began: before(sent_at, seen.began_ago),
                 ended: before(sent_at, seen.ended_ago),
-                teller,
+                sender,
                 began_there: before(reading, seen.began_ago),
             })
         };

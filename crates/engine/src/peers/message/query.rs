@@ -10,7 +10,7 @@ use hopcache_cypher::verdict::Allowed;
 use serde::{Deserialize, Serialize};
 
 use super::BadMessage;
-use crate::model::ask::{Query, QueryParts, ToldReading};
+use crate::model::ask::{PeerReading, Query, QueryParts};
 use crate::model::identity::Identity;
 use crate::model::text_facts::TextFacts;
 
@@ -63,7 +63,7 @@ pub struct Lexicon<'a> {
 /// The query with the reading that its sender has told, if that is proved. Otherwise this node lexes the statement.
 pub(super) fn told_query(
     parts: QueryParts,
-    told: Option<&ToldReading<'_>>,
+    told: Option<&PeerReading<'_>>,
     sent_key: &QueryKey,
     lexicon: &Lexicon<'_>,
 ) -> Result<Arc<Query>, BadMessage> {

@@ -32,13 +32,13 @@ use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records
 use crate::front::answer::cache_status;
 
 /// The engine's answer to a request.
-type Answered = Result<Outcome, Reason>;
+type EngineAnswer = Result<Outcome, Reason>;
 
 /// The end of the wait for an answer.
 #[expect(clippy::large_enum_variant, reason = "nearly all are answers, and it is matched at once")]
-pub(super) enum Waited {
+pub(super) enum WaitEnd {
     /// The whole answer.
-    Answered(Answered),
+    Answered(EngineAnswer),
     /// The records that have come so far, and the others as they come.
     Live(Box<LiveResult>),
 }
@@ -48,7 +48,7 @@ pub(super) struct LiveResult {
     start: LiveStart,
     reader: LiveReader,
     /// The answer of the engine, which comes after the end of the records.
-    asking: BoxFuture<'static, Answered>,
+    asking: BoxFuture<'static, EngineAnswer>,
     /// Records that were taken from the run, and not sent.
     taken: Bytes,
     asked: Bookmark,
@@ -88,7 +88,7 @@ impl Session {
         options: &StatementOptions,
         ask: &Arc<Ask>,
         came: MonoTime,
-    ) -> Result<Waited, RequestError> {
+    ) -> Result<WaitEnd, RequestError> {
         let begun = Instant::now();
         let client_timeout_ms = options.timeout_ms.filter(|limit_ms| *limit_ms > 0).map(Millis);
         let (live, reader) = LiveRun::new(client_timeout_ms);
@@ -104,7 +104,7 @@ impl Session {
             }
         };
         if let Some(answered) = self.out.wait_for(first).await? {
-            return Ok(Waited::Answered(answered));
+            return Ok(WaitEnd::Answered(answered));
         }
         if let Ok(seat) = Arc::clone(&self.front.live_runs).try_acquire_owned()
             && let Some(start) = reader.accept()
@@ -123,10 +123,10 @@ impl Session {
                 span: None,
                 _seat: seat,
             };
-            return Ok(Waited::Live(Box::new(live)));
+            return Ok(WaitEnd::Live(Box::new(live)));
         }
         drop(reader);
-        Ok(Waited::Answered(self.out.wait_for(asking).await?))
+        Ok(WaitEnd::Answered(self.out.wait_for(asking).await?))
     }
 
     /// PULL or DISCARD. Returns the last SUCCESS, and whether more is left.

@@ -9,7 +9,7 @@ use hopcache_bolt::server::old_values::has_other_times;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ReadText;
+use hopcache_engine::ParsedStatement;
 use hopcache_engine::ask::{Ask, RequestBypass, SessionTag};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Outcome, Reason};
@@ -21,7 +21,7 @@ use hopcache_ops::logging::query_text;
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan, TraceContext};
 use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 
-use super::live::{LiveResult, Waited};
+use super::live::{LiveResult, WaitEnd};
 use super::route::RouteOptions;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
@@ -45,7 +45,7 @@ pub(super) struct Statement {
 }
 
 /// The cache's response to a statement.
-pub(super) enum Asked {
+pub(super) enum CacheResponse {
     /// An answer.
     Answered(Box<CachedResult>),
     /// The records of a run that goes on.
@@ -62,19 +62,19 @@ impl Session {
         statement: &Statement,
         remembered: Option<Arc<Acceptance>>,
         span: &mut Option<RequestSpan>,
-    ) -> Result<Asked, RequestError> {
+    ) -> Result<CacheResponse, RequestError> {
         let (started, came) = (Instant::now(), self.front.clock.now());
         if let Some(routing) = RouteOptions::of_call(self.version, &statement.text, &statement.params) {
-            return Ok(Asked::Answered(self.route_as_result(routing).await?));
+            return Ok(CacheResponse::Answered(self.route_as_result(routing).await?));
         }
         let identity = self.acting(options)?;
         let has_relays = self.front.relays.is_some();
         if has_relays && options.asked.is_none() {
-            return Ok(Asked::ToNeo4j(Some(Reason::Bookmarks)));
+            return Ok(CacheResponse::ToNeo4j(Some(Reason::Bookmarks)));
         }
         if self.has_other_times(statement).await? {
             if has_relays {
-                return Ok(Asked::ToNeo4j(Some(Reason::OldBolt)));
+                return Ok(CacheResponse::ToNeo4j(Some(Reason::OldBolt)));
             }
             let message = "The sample graph takes date-times of Bolt 5 only.";
             return Err(BoltFailure::own("OldBolt", message).into());
@@ -93,7 +93,7 @@ impl Session {
             && goes_to_neo4j
             && !options.freshness.only_if_cached
         {
-            return Ok(Asked::ToNeo4j(Some(reason)));
+            return Ok(CacheResponse::ToNeo4j(Some(reason)));
         }
         let mut ask = self.ask_of(options, statement, (identity, text), came).await?;
         if let Some(span) = span {
@@ -105,10 +105,10 @@ impl Session {
             Ok(outcome)
         } else if has_relays {
             match self.wait_or_stream(options, &ask, came).await? {
-                Waited::Answered(answered) => answered,
-                Waited::Live(mut live) => {
+                WaitEnd::Answered(answered) => answered,
+                WaitEnd::Live(mut live) => {
                     live.trace(span.take());
-                    return Ok(Asked::Live(live));
+                    return Ok(CacheResponse::Live(live));
                 }
             }
         } else if self.transaction.is_some() {
@@ -119,7 +119,7 @@ impl Session {
         };
         let outcome = match answered {
             Ok(outcome) => outcome,
-            Err(reason) => return Ok(Asked::ToNeo4j(Some(reason))),
+            Err(reason) => return Ok(CacheResponse::ToNeo4j(Some(reason))),
         };
         if let (Answer::Body(_), Some(acceptance)) = (&outcome.answer, remembered) {
             self.remember(&statement.message, options, &ask, acceptance);
@@ -143,7 +143,7 @@ impl Session {
         let mut span = self.span_of("RUN", options, started);
         self.count_answer(ask, &outcome, started, span.as_mut());
         match self.result_of(options, ask, outcome, (false, started)) {
-            Ok(Asked::Answered(result)) => Some(result),
+            Ok(CacheResponse::Answered(result)) => Some(result),
             _ => None,
         }
     }
@@ -195,7 +195,7 @@ impl Session {
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
-    ) -> Result<ReadText, RequestError> {
+    ) -> Result<ParsedStatement, RequestError> {
         let database: Arc<str> = match &options.database {
             Some(name) => name.as_str().into(),
             None => self.home(options).await?,
@@ -209,7 +209,7 @@ impl Session {
         &mut self,
         options: &StatementOptions,
         statement: &Statement,
-        (identity, text): (Arc<Identity>, ReadText),
+        (identity, text): (Arc<Identity>, ParsedStatement),
         came: MonoTime,
     ) -> Result<Ask, RequestError> {
         let engine = Arc::clone(&self.front.engine);
@@ -285,7 +285,7 @@ impl Session {
         ask: &Ask,
         mut outcome: Outcome,
         (has_relays, started): (bool, Instant),
-    ) -> Result<Asked, RequestError> {
+    ) -> Result<CacheResponse, RequestError> {
         if !self.front.shared.outgoing.admit(&mut outcome.answer) {
             let message = "Too many large answers are being read slowly. Try again shortly.";
             return Err(BoltFailure::new("Neo.TransientError.Hopcache.TooManyAnswers", message).into());
@@ -311,18 +311,18 @@ impl Session {
                 if self.transaction.is_none() {
                     result.set_bookmark(&options.asked.clone().unwrap_or_default());
                 }
-                return Ok(Asked::Answered(Box::new(result)));
+                return Ok(CacheResponse::Answered(Box::new(result)));
             }
             Answer::Failed(failure) => failure,
         };
         if has_relays && self.is_better_relayed(failure) {
-            return Ok(Asked::ToNeo4j(None));
+            return Ok(CacheResponse::ToNeo4j(None));
         }
         let sent = BoltFailure::of_failure(failure, &outcome.how.class);
         match &failure.fields {
             Some(fields) => {
                 let result = CachedResult::failed(fields.clone(), failure.records.clone(), sent);
-                Ok(Asked::Answered(Box::new(result)))
+                Ok(CacheResponse::Answered(Box::new(result)))
             }
             None => Err(sent.into()),
         }

@@ -11,7 +11,7 @@ use hopcache_bolt::request_bytes;
 use hopcache_bolt::server::{ExtraBytes, Kind};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
-use hopcache_core::result::Marked;
+use hopcache_core::result::MarkerEffect;
 use hopcache_core::tags::Touched;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_engine::event::Cause;
@@ -27,7 +27,7 @@ use hopcache_packstream::Value;
 use tokio::time::Instant;
 
 use super::relayed::end_step;
-use super::statement::{Asked, Statement};
+use super::statement::{CacheResponse, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j};
@@ -166,12 +166,12 @@ impl Session {
         if !transaction.is_at_neo4j {
             let options = transaction.options_now();
             let asked = if transaction.has_live() {
-                Asked::ToNeo4j(reason)
+                CacheResponse::ToNeo4j(reason)
             } else {
                 self.ask(&options, statement, None, &mut span).await?
             };
             match asked {
-                Asked::Answered(mut result) => {
+                CacheResponse::Answered(mut result) => {
                     let (version, hello) = (self.version, self.hello.clone());
                     let transaction = self.transaction_mut()?;
                     result.filter(version, &transaction.options.filters, &hello);
@@ -181,7 +181,7 @@ impl Session {
                     transaction.results.insert(qid, OpenResult::Cached(result));
                     return Ok(opening);
                 }
-                Asked::Live(mut result) => {
+                CacheResponse::Live(mut result) => {
                     let version = self.version;
                     let transaction = self.transaction_mut()?;
                     transaction.has_read(None);
@@ -190,7 +190,7 @@ impl Session {
                     transaction.results.insert(qid, OpenResult::Live(result));
                     return Ok(opening);
                 }
-                Asked::ToNeo4j(why) => reason = why,
+                CacheResponse::ToNeo4j(why) => reason = why,
             }
             self.check_reads(statement).await?;
             self.queue_begin(&options).await?;
@@ -351,7 +351,7 @@ impl Session {
 
     /// COMMIT of a transaction that has written, with the marker before it, if writes are marked. Returns Neo4j's answer, and what
     /// it did to the marker.
-    pub(super) async fn commit_marked(&mut self) -> Result<(Value, Option<Marked>), RequestError> {
+    pub(super) async fn commit_marked(&mut self) -> Result<(Value, Option<MarkerEffect>), RequestError> {
         let requests = self.marker().map(Marker::requests);
         for request in requests.iter().flatten() {
             self.queue(request)?;

@@ -26,7 +26,7 @@ use hopcache_engine::PendingWrite;
 use hopcache_engine::event::ForwardWord;
 use hopcache_engine::ports::{self, PeerError, WriteOf};
 use hopcache_engine::trace::{Fact, Span, Step, Tracer as _};
-use hopcache_net::body_budget::Reserved;
+use hopcache_net::body_budget::Reservation;
 use hopcache_ops::labels;
 use hopcache_queryapi::headers::cache_status::{self, Forward, Member};
 use hopcache_queryapi::render::Encoding;
@@ -39,7 +39,7 @@ use rand::seq::IndexedRandom;
 use super::endpoint::{Endpoint, Verb};
 use super::messages::{HolderRequest, Nonce, SentRequest, decode_answer, encode_answer};
 use super::refusals::{leaving, unanswered, unknown, unsent};
-use super::{Arrived, Handled};
+use super::{ArrivedRequest, TransactionResponse};
 use crate::front::refusal::Refusal;
 use crate::front::{Front, ask};
 use crate::front_question::FrontQuestion;
@@ -55,9 +55,9 @@ pub(super) enum Holder {
 }
 
 /// The requests of other nodes that this node has met.
-pub(super) struct SeenRequests(Mutex<LruCache<Nonce, ()>>);
+pub(super) struct RequestHistory(Mutex<LruCache<Nonce, ()>>);
 
-impl Default for SeenRequests {
+impl Default for RequestHistory {
     fn default() -> Self {
         Self(Mutex::new(LruCache::new(
             NonZeroUsize::new(HOLDER_REQUESTS_SEEN_MAX).unwrap_or(NonZeroUsize::MIN),
@@ -65,7 +65,7 @@ impl Default for SeenRequests {
     }
 }
 
-impl SeenRequests {
+impl RequestHistory {
     /// Whether this request comes for the first time.
     fn is_new(&self, nonce: Nonce) -> bool {
         self.0.lock().put(nonce, ()).is_none()
@@ -99,9 +99,9 @@ impl Front {
     pub(super) async fn ask_holder(
         &self,
         holder: &NodeName,
-        arrived: Arrived,
+        arrived: ArrivedRequest,
         endpoint: &Endpoint,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let encoding = ask::accepted(&arrived.head.headers).unwrap_or(Encoding::Plain);
         let peers = &self.transactions.parts.peers;
         // Without an answer a request is in doubt. So the usual case, a holder that is dead or silent already, is found
@@ -114,7 +114,7 @@ impl Front {
             Err(_) => return Err(unsent()),
         }
         let write = self.write_at_holder(&arrived, endpoint)?;
-        let Arrived { mut head, body, room, .. } = arrived;
+        let ArrivedRequest { mut head, body, room, .. } = arrived;
         let mut hop = self.begin_step(&mut head, Step::Forward);
         let request = FrontQuestion::Transaction(SentRequest::of(rand::random(), &head, &body)).encode();
         // The copy in the request is enough.
@@ -168,7 +168,11 @@ impl Front {
     /// The holder tells what a request has written. If its answer does not come, this node does, before its client is
     /// answered: a COMMIT may have happened, and a statement of an implicit transaction too. This node does not know the
     /// statements before a COMMIT, so one of them may have named a graph by itself.
-    fn write_at_holder(&self, arrived: &Arrived, endpoint: &Endpoint) -> Result<PendingWrite, Refusal> {
+    fn write_at_holder(
+        &self,
+        arrived: &ArrivedRequest,
+        endpoint: &Endpoint,
+    ) -> Result<PendingWrite, Refusal> {
         Ok(self.engine.writes().begin(WriteOf {
             database: ask::database(&endpoint.database)?.into(),
             identity: Arc::clone(&arrived.identity),
@@ -194,11 +198,12 @@ impl Front {
             Some(request) => Box::pin(self.answer_peer(request)).await,
             None => Err(unsent()),
         };
-        let handled = handled.unwrap_or_else(|refusal| Handled::of(refusal.into_response(), None));
+        let handled =
+            handled.unwrap_or_else(|refusal| TransactionResponse::of(refusal.into_response(), None));
         encode_answer(&handled)
     }
 
-    async fn answer_peer(&self, request: HolderRequest) -> Result<Handled, Refusal> {
+    async fn answer_peer(&self, request: HolderRequest) -> Result<TransactionResponse, Refusal> {
         let HolderRequest { nonce, mut head, body } = request;
         let endpoint = Endpoint::of(&head.method, head.uri.path()).ok_or_else(unsent)?;
         if !self.transactions.seen.is_new(nonce) {
@@ -207,7 +212,7 @@ impl Front {
         let _serving = self.begin_step(&mut head, Step::Serve);
         let (identity, standing) = self.check_sender(&head).await?;
         // The message has its room in the budget of peers.
-        let arrived = Arrived { head, body, room: Reserved::default(), identity, standing };
+        let arrived = ArrivedRequest { head, body, room: Reservation::default(), identity, standing };
         tokio::select! {
             biased;
             handled = self.carry_out(arrived, &endpoint) => handled,
@@ -223,7 +228,7 @@ impl Front {
     }
 
     /// Adds this node to the nodes that the answer names.
-    fn add_cache_status(&self, handled: &mut Handled) {
+    fn add_cache_status(&self, handled: &mut TransactionResponse) {
         let Some(status) = handled.headers.get(CACHE_STATUS).and_then(|value| value.to_str().ok()) else {
             return;
         };

@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::Handled;
+use super::TransactionResponse;
 
 const NONCE_BYTES: usize = 16;
 /// Headers that decide the answer.
@@ -90,7 +90,7 @@ struct SentAnswer<'a> {
 
 /// Writes an answer.
 #[must_use]
-pub fn encode_answer(handled: &Handled) -> Bytes {
+pub fn encode_answer(handled: &TransactionResponse) -> Bytes {
     let answer = SentAnswer {
         status: handled.status.as_u16(),
         how: handled.how,
@@ -102,11 +102,11 @@ pub fn encode_answer(handled: &Handled) -> Bytes {
 
 /// Reads an answer; its body stays a slice of `message`. `None` for any other bytes.
 #[must_use]
-pub fn decode_answer(message: &Bytes) -> Option<Handled> {
+pub fn decode_answer(message: &Bytes) -> Option<TransactionResponse> {
     let answer: SentAnswer<'_> = from_bytes(message.strip_prefix(&[WIRE_VERSION])?).ok()?;
     let status = StatusCode::from_u16(answer.status).ok()?;
     let headers = read_headers(answer.headers, &ANSWER_HEADERS)?;
-    Some(Handled { status, headers, body: message.slice_ref(answer.body.0), how: answer.how })
+    Some(TransactionResponse { status, headers, body: message.slice_ref(answer.body.0), how: answer.how })
 }
 
 fn sent_headers<'a>(headers: &'a HeaderMap, names: &'a [HeaderName]) -> SentHeaders<'a> {
@@ -173,8 +173,12 @@ mod tests {
         for how in hows {
             let mut headers = HeaderMap::new();
             headers.insert("cache-status", HeaderValue::from_static("node-b; hit"));
-            let handled =
-                Handled { status: StatusCode::ACCEPTED, headers, body: Bytes::from_static(b"{}"), how };
+            let handled = TransactionResponse {
+                status: StatusCode::ACCEPTED,
+                headers,
+                body: Bytes::from_static(b"{}"),
+                how,
+            };
             let read = decode_answer(&encode_answer(&handled)).unwrap();
             assert_eq!(
                 (read.status, &read.headers, &read.body),

@@ -29,7 +29,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, How};
 use hopcache_engine::ports::Peers;
 use hopcache_neo4j::relays::Relays;
-use hopcache_net::body_budget::Reserved;
+use hopcache_net::body_budget::Reservation;
 use hopcache_ops::labels;
 use hopcache_ops::traces::RequestSpan;
 use hopcache_queryapi::render::with_bookmark;
@@ -40,7 +40,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
 
 use self::endpoint::{Endpoint, Verb};
-use self::holder::{Holder, SeenRequests};
+use self::holder::{Holder, RequestHistory};
 use super::answer::{ANY_ORIGIN, Reply};
 use super::refusal::Refusal;
 use super::{Front, ask, crowded_out, read_body};
@@ -63,27 +63,27 @@ pub struct TransactionParts {
 /// The front's part for transactions.
 pub(super) struct Transactions {
     parts: TransactionParts,
-    seen: SeenRequests,
+    seen: RequestHistory,
 }
 
 impl Transactions {
     pub(super) fn new(parts: TransactionParts) -> Self {
-        Self { parts, seen: SeenRequests::default() }
+        Self { parts, seen: RequestHistory::default() }
     }
 }
 
 /// A request that was read, from a sender whose credentials Neo4j has accepted.
-struct Arrived {
+struct ArrivedRequest {
     head: Parts,
     body: Bytes,
-    room: Reserved,
+    room: Reservation,
     identity: Arc<Identity>,
     standing: Standing,
 }
 
 /// The response to a request about a transaction. It may have been made by another node.
 #[derive(Debug)]
-pub struct Handled {
+pub struct TransactionResponse {
     /// Its status.
     pub status: StatusCode,
     /// Those that its client gets.
@@ -94,7 +94,7 @@ pub struct Handled {
     pub how: Option<How>,
 }
 
-impl Handled {
+impl TransactionResponse {
     /// A response of this node.
     fn of(reply: Reply, how: Option<How>) -> Self {
         let (head, body) = reply.into_parts();
@@ -132,8 +132,13 @@ impl Front {
     }
 
     /// The response to a request about a transaction, which is counted.
-    fn reply_to_transaction(&self, handled: Result<Handled, Refusal>, verb: Verb, started: Instant) -> Reply {
-        let Handled { status, mut headers, body, how } = match handled {
+    fn reply_to_transaction(
+        &self,
+        handled: Result<TransactionResponse, Refusal>,
+        verb: Verb,
+        started: Instant,
+    ) -> Reply {
+        let TransactionResponse { status, mut headers, body, how } = match handled {
             Ok(handled) => handled,
             Err(refusal) => return self.refuse(refusal),
         };
@@ -159,7 +164,7 @@ impl Front {
         head: Parts,
         body: Incoming,
         endpoint: &Endpoint,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let mut whose = None;
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
             whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
@@ -167,7 +172,7 @@ impl Front {
         let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
         let body = read_body(body).await?;
         let (identity, standing) = self.check_sender(&head).await?;
-        let arrived = Arrived { head, room: room.shrunk_to(body.len()), body, identity, standing };
+        let arrived = ArrivedRequest { head, room: room.shrunk_to(body.len()), body, identity, standing };
         match self.holder_of(endpoint) {
             Holder::Here => Box::pin(self.carry_out(arrived, endpoint)).await,
             Holder::At(node) => Box::pin(self.ask_holder(&node, arrived, endpoint)).await,
@@ -175,7 +180,11 @@ impl Front {
     }
 
     /// Carries a request out at this node.
-    async fn carry_out(&self, arrived: Arrived, endpoint: &Endpoint) -> Result<Handled, Refusal> {
+    async fn carry_out(
+        &self,
+        arrived: ArrivedRequest,
+        endpoint: &Endpoint,
+    ) -> Result<TransactionResponse, Refusal> {
         match endpoint.verb {
             Verb::Open => Box::pin(self.open_transaction(arrived, endpoint)).await,
             Verb::Run => Box::pin(self.run_in_transaction(arrived, endpoint)).await,

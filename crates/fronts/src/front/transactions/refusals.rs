@@ -6,29 +6,29 @@ use http::StatusCode;
 use super::endpoint::{Endpoint, Verb};
 use crate::front::answer::{CODE_INVALID, CODE_LEAVING, IN_DOUBT, content_type};
 use crate::front::refusal::Refusal;
-use crate::transactions::Refused;
+use crate::transactions::TransactionRefusal;
 
 /// The response when a transaction cannot be used or opened.
-pub(super) fn refused(why: Refused, endpoint: &Endpoint, encoding: Encoding) -> Refusal {
+pub(super) fn refused(why: TransactionRefusal, endpoint: &Endpoint, encoding: Encoding) -> Refusal {
     match why {
-        Refused::Unknown => unknown(endpoint, encoding),
-        Refused::InUse => Refusal::Response {
+        TransactionRefusal::Unknown => unknown(endpoint, encoding),
+        TransactionRefusal::InUse => Refusal::Response {
             status: StatusCode::BAD_REQUEST,
             code: "Neo.ClientError.Transaction.TransactionAccessedConcurrently".to_owned(),
             message: "Another request is currently accessing this transaction.".to_owned(),
             content_type: content_type(encoding),
         },
-        Refused::PrincipalFull => Refusal::own(
+        TransactionRefusal::PrincipalFull => Refusal::own(
             StatusCode::TOO_MANY_REQUESTS,
             "Hopcache.ClientError.TooManyTransactions",
             "This user has too many open transactions. Commit or delete some, and try again.".to_owned(),
         ),
-        Refused::Full => Refusal::own(
+        TransactionRefusal::Full => Refusal::own(
             StatusCode::SERVICE_UNAVAILABLE,
             "Hopcache.TransientError.Overloaded",
             "Too many transactions are open on this node. Try again shortly.".to_owned(),
         ),
-        Refused::Leaving => leaving(endpoint.verb),
+        TransactionRefusal::Leaving => leaving(endpoint.verb),
     }
 }
 

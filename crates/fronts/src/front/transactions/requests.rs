@@ -14,8 +14,8 @@ use http::header::CONTENT_TYPE;
 
 use super::endpoint::Endpoint;
 use super::refusals::refused;
-use super::statement::{Ran, Told, Unrun, failed};
-use super::{Arrived, Handled};
+use super::statement::{Ran, TransactionNotice, Unrun, failed};
+use super::{ArrivedRequest, TransactionResponse};
 use crate::credentials::Standing;
 use crate::front::answer::{self, Fate};
 use crate::front::ask::{self, ReadInTransaction};
@@ -23,15 +23,15 @@ use crate::front::refusal::Refusal;
 use crate::front::{Front, crowded_out};
 use crate::transactions::held::{Terms, ToNeo4j};
 use crate::transactions::lazy_begin::LazyBegin;
-use crate::transactions::{HeldTransaction, InUse, Refused, TransactionId};
+use crate::transactions::{HeldTransaction, InUse, TransactionId, TransactionRefusal};
 
 impl Front {
     /// `POST …/tx`
     pub(super) async fn open_transaction(
         &self,
-        arrived: Arrived,
+        arrived: ArrivedRequest,
         endpoint: &Endpoint,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let database: Arc<str> = ask::database(&endpoint.database)?.into();
         let identity = Arc::clone(&arrived.identity);
         let is_accepted = matches!(arrived.standing, Standing::Accepted(_));
@@ -84,9 +84,9 @@ impl Front {
     /// `POST …/tx/{id}`
     pub(super) async fn run_in_transaction(
         &self,
-        arrived: Arrived,
+        arrived: ArrivedRequest,
         endpoint: &Endpoint,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let whose = arrived.identity.fingerprint;
         let read = self.read_of_transaction(arrived).await?;
         let mut in_use = self.take(endpoint, &whose, read.form.encoding)?;
@@ -101,9 +101,9 @@ impl Front {
     /// `POST …/tx/{id}/commit`
     pub(super) async fn commit_transaction(
         &self,
-        arrived: Arrived,
+        arrived: ArrivedRequest,
         endpoint: &Endpoint,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let whose = arrived.identity.fingerprint;
         let read = self.read_of_transaction(arrived).await?;
         let mut in_use = self.take(endpoint, &whose, read.form.encoding)?;
@@ -117,13 +117,15 @@ impl Front {
                 Ok(ran) => ran,
                 Err(why) => return self.end(in_use, why, read.form),
             };
-            match self.with_result(&ran, read.form, Told::Committed(None)).await {
+            match self.with_result(&ran, read.form, TransactionNotice::Committed(None)).await {
                 Ok(shown) => result = Some((ran, shown)),
                 Err(failure) => return self.end(in_use, failed(failure), read.form),
             }
         }
         match (self.commit(in_use).await, result) {
-            (Ok(bookmark), None) => Ok(self.without_result(read.form, &Told::Committed(bookmark))),
+            (Ok(bookmark), None) => {
+                Ok(self.without_result(read.form, &TransactionNotice::Committed(bookmark)))
+            }
             (Ok(bookmark), Some((_, shown))) => Ok(shown.with_bookmark(bookmark.as_deref())),
             (Err(error), result) => {
                 let fate = fate_of_commit(&error);
@@ -136,9 +138,9 @@ impl Front {
     /// `DELETE …/tx/{id}`
     pub(super) async fn roll_back_transaction(
         &self,
-        arrived: &Arrived,
+        arrived: &ArrivedRequest,
         endpoint: &Endpoint,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let headers = &arrived.head.headers;
         let encoding = ask::accepted(headers)?;
         if let Some(kind) = headers.get(CONTENT_TYPE) {
@@ -153,11 +155,11 @@ impl Front {
         let mut reply = answer::of_outcome(&answer::outcome_of(how), encoding, &self.engine.me().node);
         *reply.status_mut() = StatusCode::OK;
         reply.headers_mut().remove(CONTENT_TYPE);
-        Ok(Handled::of(reply, Some(how)))
+        Ok(TransactionResponse::of(reply, Some(how)))
     }
 
-    async fn read_of_transaction(&self, arrived: Arrived) -> Result<ReadInTransaction, Refusal> {
-        let Arrived { head, body, room, identity, .. } = arrived;
+    async fn read_of_transaction(&self, arrived: ArrivedRequest) -> Result<ReadInTransaction, Refusal> {
+        let ArrivedRequest { head, body, room, identity, .. } = arrived;
         let read = || self.reader.read_in_transaction(&head, &body, room);
         let read = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
         read.map_err(crowded_out)?
@@ -165,7 +167,7 @@ impl Front {
 
     /// Takes the transaction for this request.
     fn take(&self, endpoint: &Endpoint, whose: &[u8; 32], encoding: Encoding) -> Result<InUse, Refusal> {
-        let unknown = || refused(Refused::Unknown, endpoint, encoding);
+        let unknown = || refused(TransactionRefusal::Unknown, endpoint, encoding);
         let id = TransactionId::parse(&endpoint.id).ok_or_else(unknown)?;
         let database = ask::database(&endpoint.database)?;
         let taken = self.transactions.parts.open.take(id, whose, &database);
@@ -185,8 +187,8 @@ impl Front {
     }
 
     /// The transaction stays open, and the client gets its name.
-    fn kept(&self, in_use: InUse, form: ResponseForm) -> Handled {
-        let told = Told::Open(in_use.id().to_string());
+    fn kept(&self, in_use: InUse, form: ResponseForm) -> TransactionResponse {
+        let told = TransactionNotice::Open(in_use.id().to_string());
         in_use.keep();
         self.without_result(form, &told)
     }
@@ -197,12 +199,12 @@ impl Front {
         in_use: InUse,
         ran: Result<Ran, Unrun>,
         form: ResponseForm,
-    ) -> Result<Handled, Refusal> {
+    ) -> Result<TransactionResponse, Refusal> {
         let ran = match ran {
             Ok(ran) => ran,
             Err(why) => return self.end(in_use, why, form),
         };
-        match self.with_result(&ran, form, Told::Open(in_use.id().to_string())).await {
+        match self.with_result(&ran, form, TransactionNotice::Open(in_use.id().to_string())).await {
             Ok(handled) => {
                 in_use.keep();
                 Ok(handled)
@@ -212,7 +214,7 @@ impl Front {
     }
 
     /// Ends a transaction whose statement failed. Its name is unknown from now on.
-    fn end(&self, mut in_use: InUse, why: Unrun, form: ResponseForm) -> Result<Handled, Refusal> {
+    fn end(&self, mut in_use: InUse, why: Unrun, form: ResponseForm) -> Result<TransactionResponse, Refusal> {
         let (failure, how) = match why {
             Unrun::Failed(failure, how) => (failure, how),
             Unrun::Refused(refusal) => {
@@ -250,10 +252,16 @@ impl Front {
         committing.await.unwrap_or_else(broken)
     }
 
-    fn unsuccessful(&self, failure: &Failure, how: How, fate: Fate, form: ResponseForm) -> Handled {
+    fn unsuccessful(
+        &self,
+        failure: &Failure,
+        how: How,
+        fate: Fate,
+        form: ResponseForm,
+    ) -> TransactionResponse {
         let reply = answer::of_failure_with(failure, fate, form.encoding);
         let reply = answer::with_cache_status(reply, &answer::outcome_of(how), &self.engine.me().node);
-        Handled::of(reply, Some(how))
+        TransactionResponse::of(reply, Some(how))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use hopcache_bolt::Finished;
+use hopcache_bolt::WholeResult;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{HTTP_TRANSACTION_IDLE_MS, PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::ResultSet;
@@ -22,7 +22,7 @@ use hopcache_packstream::Value;
 use hopcache_queryapi::render::{self, Behind, OpenTransaction, ResponseForm, ResultView};
 use http::StatusCode;
 
-use super::Handled;
+use super::TransactionResponse;
 use crate::front::Front;
 use crate::front::answer::{self, CODE_UNKNOWN};
 use crate::front::ask::StatementInTransaction;
@@ -49,7 +49,7 @@ pub(super) enum Unrun {
 }
 
 /// What the client gets to know of its transaction.
-pub(super) enum Told {
+pub(super) enum TransactionNotice {
     /// It is open, under this name.
     Open(String),
     /// It is committed, with this bookmark.
@@ -92,7 +92,7 @@ impl Front {
             self.state.meters.note(Event::OriginRun { cause, took_ms });
         }
         match ended {
-            Ok(Finished { fields, records, summary, .. }) => {
+            Ok(WholeResult { fields, records, summary, .. }) => {
                 Ok(Ran { fields, records, summary, how: How::bypass(reason), key: QueryKey([0; 32]) })
             }
             Err(error) => {
@@ -151,8 +151,8 @@ impl Front {
         &self,
         ran: &Ran,
         form: ResponseForm,
-        told: Told,
-    ) -> Result<Handled, Failure> {
+        told: TransactionNotice,
+    ) -> Result<TransactionResponse, Failure> {
         let shown = ran.clone();
         let body = apart_if_large(ran.records.len(), RENDER_INLINE_BYTES_MAX, move || {
             let Ran { fields, records, summary, .. } = &shown;
@@ -163,19 +163,22 @@ impl Front {
         let answer = Answer::Body(body.into());
         let outcome = Outcome { answer, how: ran.how, answered_by: None, key: ran.key, range: None };
         let reply = answer::of_outcome(&outcome, form.encoding, &self.engine.me().node);
-        Ok(Handled::of(reply, Some(ran.how)))
+        Ok(TransactionResponse::of(reply, Some(ran.how)))
     }
 
     /// The response without a result.
-    pub(super) fn without_result(&self, form: ResponseForm, told: &Told) -> Handled {
+    pub(super) fn without_result(&self, form: ResponseForm, told: &TransactionNotice) -> TransactionResponse {
         let how = How::bypass(Reason::Transaction);
         let answer = Answer::Body(told.show(render::without_result).into());
         let outcome = Outcome { answer, ..answer::outcome_of(how) };
-        Handled::of(answer::of_outcome(&outcome, form.encoding, &self.engine.me().node), Some(how))
+        TransactionResponse::of(
+            answer::of_outcome(&outcome, form.encoding, &self.engine.me().node),
+            Some(how),
+        )
     }
 }
 
-impl Told {
+impl TransactionNotice {
     fn show<T>(&self, show: impl FnOnce(Behind<'_>) -> T) -> T {
         match self {
             Self::Committed(bookmark) => show(Behind::Committed(bookmark.as_deref())),

@@ -18,7 +18,7 @@ use hopcache_slots::Slot;
 
 use super::behavior::OriginBehavior;
 use super::faults::{failed, seeded_panic};
-use super::line::Line;
+use super::queue::NodeQueue;
 use super::results::{cut, result};
 use super::{ScriptedOrigin, UnderWay, capture, writes};
 use crate::check::record::{Life, RunEnd, What};
@@ -36,7 +36,7 @@ pub struct OriginPort {
     /// The principal of the failure.
     pub by: Life,
     /// The node's slots, and the line before them.
-    pub line: Option<Arc<Line>>,
+    pub line: Option<Arc<NodeQueue>>,
 }
 
 impl OriginPort {

@@ -19,7 +19,7 @@ use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::MonoTime;
-use hopcache_core::written::{WrittenBoard, WrittenRecord};
+use hopcache_core::write_position::{WriteBoard, WriteRecord};
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 
@@ -86,7 +86,7 @@ struct State {
 struct Now {
     slots: BTreeMap<QueryKey, Slot>,
     log: InvalidationLog<Scope>,
-    written: WrittenBoard,
+    written: WriteBoard,
 }
 
 impl Default for SlotStore {
@@ -255,7 +255,7 @@ impl SlotStore {
 
     /// The marks of written databases.
     #[must_use]
-    pub fn written(&self) -> Vec<WrittenRecord> {
+    pub fn written(&self) -> Vec<WriteRecord> {
         self.state.lock().now_is.written.records()
     }
 

@@ -13,12 +13,14 @@ use hopcache_core::limits::STORE_COMMAND_MS_DEFAULT;
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::WrittenRecord;
-use hopcache_engine::ports::{Heard, Listener, LogCursor, LogPage, Scope, Store, StoreError, StoreTold};
+use hopcache_core::write_position::WriteRecord;
+use hopcache_engine::ports::{
+    Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
+};
 use tokio::sync::oneshot;
 
 use super::{Mode, SlotStore, State, concerns};
-use crate::check::record::{Brought, Life, What};
+use crate::check::record::{BroughtEntry, Life, What};
 use crate::world::clock::sim_now;
 use crate::world::origin::report_in;
 use crate::world::process::Process;
@@ -41,13 +43,13 @@ pub struct StorePort {
 #[derive(Clone)]
 enum Command {
     Get { key: QueryKey, ask: LeaseAsk, steal: Option<Token> },
-    Commit { key: QueryKey, token: Token, entry: Bytes, life_ms: Millis, brought: Brought },
+    Commit { key: QueryKey, token: Token, entry: Bytes, life_ms: Millis, brought: BroughtEntry },
     Renew { key: QueryKey, token: Token, lease_ms: Millis },
     Release { key: QueryKey, token: Token },
     Invalidate { scope: Scope },
     Since { cursor: LogCursor },
     Peek { key: QueryKey },
-    TellWritten { records: Vec<WrittenRecord> },
+    TellWritten { records: Vec<WriteRecord> },
     HearWritten { me: NodeName, lease_ms: Millis },
     Report { report: Report },
     Remember { at: (ServerTag, DatabaseTag), said: Option<DatabaseUuid> },
@@ -61,8 +63,8 @@ enum Reply {
     Removed(u64),
     Page(LogPage),
     View(SlotView),
-    Told(StoreTold),
-    Heard(Heard),
+    Told(StoreReceipt),
+    Heard(StorePoll),
     Remembered(Option<DatabaseUuid>),
 }
 
@@ -230,7 +232,7 @@ impl SlotStore {
                 let (listeners, anew) = state.now_is.written.tell(store, &records);
                 state.changed();
                 let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms });
-                (Reply::Told(StoreTold { listeners: listeners.collect(), anew }), None)
+                (Reply::Told(StoreReceipt { listeners: listeners.collect(), anew }), None)
             }
             Command::HearWritten { me, lease_ms } => {
                 (Reply::Heard(state.now_is.written.hear(store, &me, lease_ms)), None)
@@ -287,7 +289,7 @@ impl SlotStore {
         state: &mut State,
         by: Life,
         store: MonoTime,
-        (key, token, commit, entry): (&QueryKey, Token, Commit, Brought),
+        (key, token, commit, entry): (&QueryKey, Token, Commit, BroughtEntry),
     ) -> What {
         let stored = commit == Commit::Stored;
         What::Committed { key: self.record.key(key), by, token, stored, entry, store, seq: state.changed() }
@@ -346,10 +348,10 @@ impl StorePort {
     }
 
     /// Reads an entry as a reader of the store's traffic would who has the cluster's key.
-    fn brought(&self, key: &QueryKey, entry: &Bytes, left: Millis) -> Brought {
+    fn brought(&self, key: &QueryKey, entry: &Bytes, left: Millis) -> BroughtEntry {
         let decoded = Entry::decode(entry, &self.checksum_key, key).ok();
         let head = Head::read(entry);
-        Brought {
+        BroughtEntry {
             report: decoded.as_ref().and_then(|entry| report_in(&String::from_utf8_lossy(&entry.body))),
             soft: head.as_ref().map_or(Millis::ZERO, |head| head.soft),
             physical: head.as_ref().map_or(Millis::ZERO, |head| head.physical),
@@ -418,7 +420,7 @@ impl Store for StorePort {
         }
     }
 
-    async fn tell_written(&self, _: ClusterTag, records: &[WrittenRecord]) -> Result<StoreTold, StoreError> {
+    async fn tell_written(&self, _: ClusterTag, records: &[WriteRecord]) -> Result<StoreReceipt, StoreError> {
         match self.send(Command::TellWritten { records: records.to_vec() }).await? {
             Reply::Told(told) => Ok(told),
             _ => odd(),
@@ -430,7 +432,7 @@ impl Store for StorePort {
         _: ClusterTag,
         me: &NodeName,
         lease_ms: Millis,
-    ) -> Result<Heard, StoreError> {
+    ) -> Result<StorePoll, StoreError> {
         match self.send(Command::HearWritten { me: me.clone(), lease_ms }).await? {
             Reply::Heard(heard) => Ok(heard),
             _ => odd(),

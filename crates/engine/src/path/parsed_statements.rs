@@ -17,14 +17,14 @@ use crate::model::text_facts::TextFacts;
 
 /// A client's statement as it was read, before its parameters are.
 #[derive(Clone)]
-pub struct ReadText {
+pub struct ParsedStatement {
     pub(super) database: Arc<str>,
     pub(super) text: Arc<str>,
     pub(super) statement: Statement,
     pub(super) facts: Arc<TextFacts>,
 }
 
-impl ReadText {
+impl ParsedStatement {
     /// Why the text goes past the cache, whatever its parameters are: it writes, or it is no read that can be cached.
     #[must_use]
     pub const fn passes(&self) -> Option<Reason> {
@@ -39,8 +39,8 @@ impl ReadText {
 }
 
 /// Statements, each with the database that it was sent to.
-pub(super) struct Texts {
-    read: Places<ReadText>,
+pub(super) struct ParsedStatements {
+    read: Places<ParsedStatement>,
     /// Of texts that another node has read, and of those that go to Neo4j without a query, this node knows the facts alone.
     told: Places<ToldText>,
 }
@@ -75,7 +75,7 @@ impl<T> Places<T> {
     }
 }
 
-impl Texts {
+impl ParsedStatements {
     pub(super) fn new() -> Self {
         Self { read: Places::new(), told: Places::new() }
     }
@@ -91,14 +91,14 @@ impl Texts {
         database: Arc<str>,
         text: Arc<str>,
         lex: impl FnOnce(&str) -> Statement,
-    ) -> ReadText {
+    ) -> ParsedStatement {
         let place = self.read.place(&database, &text);
         if let Some(place) = place
             && let Some(known) = &*place.load()
             && known.text == text
             && known.database == database
         {
-            return ReadText::clone(known);
+            return ParsedStatement::clone(known);
         }
         let mut statement = lex(&text);
         let facts = Arc::new(TextFacts::of(Arc::clone(&text)));
@@ -107,7 +107,7 @@ impl Texts {
         if kept.is_some() && statement.normal.as_str() == &*text {
             statement.normal = NormalForm::as_told(Arc::clone(&text));
         }
-        let read = ReadText { database, text, statement, facts };
+        let read = ParsedStatement { database, text, statement, facts };
         if let Some(place) = kept {
             place.store(Some(Arc::new(read.clone())));
         }

@@ -8,7 +8,7 @@
 
 use std::sync::LazyLock;
 
-use hopcache_core::result::Marked;
+use hopcache_core::result::MarkerEffect;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_cypher::tags::{Touch, WriteEffects};
 
@@ -28,11 +28,11 @@ static COUNTED: LazyLock<Touched> = LazyLock::new(|| {
 });
 
 /// What a write has touched, with what it did to the marker.
-pub(super) fn touched_with(touched: Touched, marked: Option<Marked>) -> Touched {
+pub(super) fn touched_with(touched: Touched, marked: Option<MarkerEffect>) -> Touched {
     match marked {
         None => touched,
-        Some(Marked::Counted) => touched.and(&COUNTED),
-        Some(Marked::Made) => Touched::Anything,
+        Some(MarkerEffect::Counted) => touched.and(&COUNTED),
+        Some(MarkerEffect::Made) => Touched::Anything,
     }
 }
 
@@ -58,12 +58,12 @@ mod tests {
     fn a_marker_that_is_counted_up_ends_no_read_but_of_its_count() {
         let Touched::These(counted) = &*COUNTED else { panic!("anything") };
         assert_eq!(counted.len(), 1);
-        let nothing = touched_with(Touched::nothing(), Some(Marked::Counted));
+        let nothing = touched_with(Touched::nothing(), Some(MarkerEffect::Counted));
         assert_eq!(nothing, *COUNTED);
         let own = Effects::of("MATCH (n:HopcacheMarker) SET n.hopcacheWrites = 1", &[0xA0]).touched();
         let Touched::These(own) = own else { panic!("anything") };
         assert!(own.contains(&counted[0]), "the same mark as of a write to it");
-        assert_eq!(touched_with(Touched::nothing(), Some(Marked::Made)), Touched::Anything);
+        assert_eq!(touched_with(Touched::nothing(), Some(MarkerEffect::Made)), Touched::Anything);
         assert_eq!(touched_with(Touched::nothing(), None), Touched::nothing());
     }
 }

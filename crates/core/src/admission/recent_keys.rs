@@ -15,7 +15,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// The keys of the present generation, and of the one before.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct RecentKeys {
     young: Generation,
     old: Generation,
     began: MonoTime,
@@ -35,7 +35,7 @@ struct Filter {
     room: u32,
 }
 
-impl Seen {
+impl RecentKeys {
     pub(super) fn none(now: MonoTime) -> Self {
         Self { young: Generation::default(), old: Generation::default(), began: now }
     }
@@ -125,7 +125,7 @@ mod tests {
     fn a_key_is_known_for_a_life_and_forgotten_after_two() {
         let key = QueryKey([7; 32]);
         for (again_ms, is_known) in [(0, true), (999, true), (1_000, true), (1_999, true), (2_000, false)] {
-            let mut seen = Seen::none(at(0));
+            let mut seen = RecentKeys::none(at(0));
             assert!(!seen.see(&key, LIFE, at(0)));
             assert_eq!(seen.see(&key, LIFE, at(again_ms)), is_known, "{again_ms}");
         }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_generation_that_is_full_ends_early() {
-        let mut seen = Seen::none(at(0));
+        let mut seen = RecentKeys::none(at(0));
         let first = QueryKey([9; 32]);
         assert!(!seen.see(&first, LIFE, at(0)));
         seen.young.keys = ADMISSION_SEEN_KEYS_MAX;
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn filters_grow_with_the_keys_and_lose_none() {
-        let mut seen = Seen::none(at(0));
+        let mut seen = RecentKeys::none(at(0));
         let keys = 2 * ADMISSION_SEEN_FILTER_KEYS[0] + ADMISSION_SEEN_FILTER_KEYS[1];
         let wrong = (0..keys).filter(|n| seen.see(&digest(*n), LIFE, at(0))).count();
         assert!(wrong <= keys as usize / 1_000, "{wrong} of {keys} were taken for known");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_full_generation_takes_few_others_for_known() {
-        let mut seen = Seen::none(at(0));
+        let mut seen = RecentKeys::none(at(0));
         for n in 0..ADMISSION_SEEN_KEYS_MAX - 1_000 {
             seen.see(&digest(n), LIFE, at(0));
         }

@@ -10,7 +10,9 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
 use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::tags::Touched;
 use hopcache_core::time::MonoTime;
-use hopcache_core::written::{Change, Known, Learned, Whose, Written, WrittenRecord, WrittenTable};
+use hopcache_core::write_position::{
+    Change, DataOwner, KnownDatabase, NameChange, WritePosition, WritePositionTable, WriteRecord,
+};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
@@ -19,19 +21,19 @@ use crate::model::ask::Query;
 
 /// The marks of this node.
 #[derive(Default)]
-pub(crate) struct WrittenMarks {
+pub(crate) struct WritePositions {
     /// Changes with every change of the table, after it; zero while there is no mark. Relaxed is enough: a writer's telling is
     /// answered after this is set, and the answer travels through locks and sockets before a reader can know of it.
     version: AtomicU64,
-    table: RwLock<WrittenTable>,
+    table: RwLock<WritePositionTable>,
     /// Wakes the one task that waits for a later mark.
     news: Notify,
 }
 
-impl WrittenMarks {
+impl WritePositions {
     /// No marks, at a node whose Neo4j has this address.
     pub(crate) fn at(server: ServerTag) -> Self {
-        Self { table: RwLock::new(WrittenTable::at(server)), ..Self::default() }
+        Self { table: RwLock::new(WritePositionTable::at(server)), ..Self::default() }
     }
 
     fn is_empty(&self) -> bool {
@@ -44,7 +46,7 @@ impl WrittenMarks {
     }
 
     /// The table has changed. To be called under its lock: whoever hears of the change finds no judgement of before it.
-    fn changed(&self, _table: &mut WrittenTable) {
+    fn changed(&self, _table: &mut WritePositionTable) {
         self.version.fetch_add(1, Ordering::Relaxed);
         self.news.notify_one();
     }
@@ -55,7 +57,7 @@ impl WrittenMarks {
     }
 
     /// The latest mark of the database behind a name.
-    pub(crate) fn of(&self, name: DatabaseTag) -> Option<Written> {
+    pub(crate) fn of(&self, name: DatabaseTag) -> Option<WritePosition> {
         if self.is_empty() {
             return None;
         }
@@ -63,12 +65,12 @@ impl WrittenMarks {
     }
 
     /// The latest mark of a database.
-    pub(crate) fn of_database(&self, database: DatabaseUuid) -> Option<Written> {
+    pub(crate) fn of_database(&self, database: DatabaseUuid) -> Option<WritePosition> {
         self.table.read().of_database(database)
     }
 
     /// The mark that a query's result has to have seen; that or `told`, which another node has sent with it.
-    pub(crate) fn needed(&self, query: &Query, told: Option<Written>) -> Option<Written> {
+    pub(crate) fn needed(&self, query: &Query, told: Option<WritePosition>) -> Option<WritePosition> {
         if self.is_empty() {
             return told;
         }
@@ -93,7 +95,7 @@ impl WrittenMarks {
         has_ended
     }
 
-    /// As [`WrittenMarks::has_ended`], for a request for this query: a copy that came from another node does not know what it
+    /// As [`WritePositions::has_ended`], for a request for this query: a copy that came from another node does not know what it
     /// depends on.
     pub(crate) fn has_ended_for(&self, query: &Query, copy: &MemoryCopy) -> bool {
         if !self.is_empty() {
@@ -107,7 +109,7 @@ impl WrittenMarks {
         !self.is_empty() && self.table.read().ends(query.tags.database(), Some(&query.reads().tags), read)
     }
 
-    /// Whether the ids of a copy's run may be of an earlier epoch. See [`WrittenTable::is_of_earlier_epoch`].
+    /// Whether the ids of a copy's run may be of an earlier epoch. See [`WritePositionTable::is_of_earlier_epoch`].
     pub(crate) fn is_of_earlier_epoch(&self, copy: &MemoryCopy) -> bool {
         let is_earlier =
             |range: &ReadRange| self.table.read().is_of_earlier_epoch(range, copy.read_started());
@@ -120,13 +122,13 @@ impl WrittenMarks {
     }
 
     /// The mark that a request with `asked` still needs.
-    pub(crate) fn still_needed(&self, query: &Query, asked: Option<Written>) -> Option<Written> {
+    pub(crate) fn still_needed(&self, query: &Query, asked: Option<WritePosition>) -> Option<WritePosition> {
         asked?;
         self.table.read().still_needed(query.tags.database(), Some(&query.reads().tags), asked)
     }
 
     /// Takes a record that this node hears at `now`.
-    pub(crate) fn take(&self, record: WrittenRecord, now: MonoTime) -> Change {
+    pub(crate) fn take(&self, record: WriteRecord, now: MonoTime) -> Change {
         let mut table = self.table.write();
         let change = table.take(record, now);
         if matches!(change, Change::Later | Change::Full { ends_others: true }) {
@@ -136,81 +138,89 @@ impl WrittenMarks {
     }
 
     /// Notes what this node's Neo4j, or the store, says about a name.
-    pub(super) fn learn(&self, name: DatabaseTag, found: Known) -> Learned {
+    pub(super) fn learn(&self, name: DatabaseTag, found: KnownDatabase) -> NameChange {
         let mut table = self.table.write();
         let learned = table.learn(name, found);
-        if learned != Learned::Nothing && !table.is_empty() {
+        if learned != NameChange::Nothing && !table.is_empty() {
             self.changed(&mut table);
         }
         learned
     }
 
     /// A name may lead to another database by now.
-    pub(super) fn doubt(&self, name: DatabaseTag) {
-        self.table.write().doubt(name);
+    pub(super) fn recheck(&self, name: DatabaseTag) {
+        self.table.write().recheck(name);
     }
 
     /// What is known of the database behind a name.
-    pub(crate) fn known(&self, name: DatabaseTag) -> Option<Known> {
+    pub(crate) fn known(&self, name: DatabaseTag) -> Option<KnownDatabase> {
         self.table.read().known(name)
     }
 
-    /// See [`WrittenTable::database_of`].
+    /// See [`WritePositionTable::database_of`].
     pub(crate) fn database_of(&self, name: DatabaseTag) -> Option<DatabaseUuid> {
         self.table.read().database_of(name)
     }
 
     /// Whose data this node serves under a name.
-    pub(crate) fn whose(&self, name: DatabaseTag) -> Whose {
+    pub(crate) fn whose(&self, name: DatabaseTag) -> DataOwner {
         self.table.read().whose(name)
     }
 
-    /// See [`WrittenTable::owner`].
+    /// See [`WritePositionTable::owner`].
     pub(crate) fn owner(&self, name: DatabaseTag) -> DatabaseUuid {
         self.table.read().owner(name)
     }
 
-    /// See [`WrittenTable::is_anothers`].
-    pub(crate) fn is_anothers(&self, record: &WrittenRecord) -> bool {
+    /// See [`WritePositionTable::is_anothers`].
+    pub(crate) fn is_anothers(&self, record: &WriteRecord) -> bool {
         self.table.read().is_anothers(record)
     }
 
-    /// See [`WrittenTable::may_be_lost`].
+    /// See [`WritePositionTable::may_be_lost`].
     pub(crate) fn may_be_lost(&self, name: DatabaseTag, range: &ReadRange, read_started: MonoTime) -> bool {
         self.table.read().may_be_lost(name, range, read_started)
     }
 
-    /// See [`WrittenTable::after_own_write`].
-    pub(crate) fn after_own_write(&self, before: Option<Written>, own: Position) -> (Written, bool) {
+    /// See [`WritePositionTable::after_own_write`].
+    pub(crate) fn after_own_write(
+        &self,
+        before: Option<WritePosition>,
+        own: Position,
+    ) -> (WritePosition, bool) {
         self.table.read().after_own_write(before, own)
     }
 
-    /// See [`WrittenTable::after_asking`].
-    pub(crate) fn after_asking(&self, before: Option<Written>, newest: Position) -> (Written, bool) {
+    /// See [`WritePositionTable::after_asking`].
+    pub(crate) fn after_asking(
+        &self,
+        before: Option<WritePosition>,
+        newest: Position,
+    ) -> (WritePosition, bool) {
         self.table.read().after_asking(before, newest)
     }
 
-    /// See [`WrittenTable::in_doubt`].
-    pub(crate) fn in_doubt(&self, name: DatabaseTag) -> Option<Written> {
+    /// See [`WritePositionTable::in_doubt`].
+    pub(crate) fn in_doubt(&self, name: DatabaseTag) -> Option<WritePosition> {
         self.table.read().in_doubt(name)
     }
 
-    /// See [`WrittenTable::records_of`].
+    /// See [`WritePositionTable::records_of`].
     pub(crate) fn records_of(
         &self,
         name: DatabaseTag,
-        written: Written,
+        written: WritePosition,
         touched: &Touched,
-    ) -> Vec<WrittenRecord> {
+    ) -> Vec<WriteRecord> {
         self.table.read().records_of(name, written, touched)
     }
 
-    /// See [`WrittenTable::record_of_all`].
-    pub(crate) fn record_of_all(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WrittenRecord> {
+    /// See [`WritePositionTable::record_of_all`].
+    pub(crate) fn record_of_all(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WriteRecord> {
         self.table.read().record_of_all(name, database)
     }
 
-    /// See [`WrittenTable::databases_of`].
+    /// See [`WritePositionTable::databases_of`].
     pub(crate) fn databases_of(&self, name: DatabaseTag) -> Vec<DatabaseUuid> {
         self.table.read().databases_of(name)
     }
@@ -226,7 +236,7 @@ impl WrittenMarks {
     }
 
     /// Every record.
-    pub(crate) fn records(&self) -> Vec<WrittenRecord> {
+    pub(crate) fn records(&self) -> Vec<WriteRecord> {
         self.table.read().records()
     }
 }

@@ -53,7 +53,7 @@ fn a_first_run_weighs_as_one_run() {
         let mut copy = first_copy(&mut history, &query);
         if is_short {
             copy = copy.with_times(CopyTimes { soft_ms: Millis(2_000), ..copy.times() });
-            assert_eq!(copy.pace().first_cost().map(|cost| cost.runs()), Some(1));
+            assert_eq!(copy.schedule().first_cost().map(|cost| cost.runs()), Some(1));
         }
         if is_planned {
             let known = history.seen(&query.key, &copy, None).cost.unwrap();

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    LESSONS_EVERY_MS, LESSONS_IN_BATCH_MAX, OBSERVED_OF_SESSION_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX,
-    SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    OBSERVED_OF_SESSION_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    TRANSITIONS_EVERY_MS, TRANSITIONS_IN_BATCH_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_cypher::forms::shared::{Columns, SharedForm};
+use hopcache_learning::clock_offsets::{ClockOffsets, SenderClock};
 use hopcache_learning::form::{Form, RealmTag};
-use hopcache_learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
-use hopcache_learning::tellers::{Teller, Tellers};
-use hopcache_learning::templates::{QuerySeen, fields_wanted, templates_of};
+use hopcache_learning::sessions::{self, QueryObservation, SessionBounds, SessionKey, Sessions, Step};
+use hopcache_learning::templates::{EarlierQuery, fields_wanted, templates_of};
 use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 
 use crate::model::event::ObservationWord;
-use crate::peers::message::{BadMessage, Observation, Observed};
+use crate::peers::message::{BadMessage, Observation, ObservationBatch};
 use crate::prefetch::Prefetch;
 use crate::prefetch::fields::{FieldsByKey, KnownFields};
 use crate::prefetch::statements::ReadStatement;
@@ -60,17 +60,17 @@ impl SessionQuery {
 }
 
 /// Sessions that this node owns, and their observations.
-pub(super) struct Lessons {
+pub(super) struct TransitionLearning {
     sessions: Mutex<Sessions<Arc<SessionQuery>>>,
     /// Woken when a session got an observation.
     taught: Notify,
-    tellers: Mutex<Tellers>,
+    clock_offsets: Mutex<ClockOffsets>,
     pub(super) fields: KnownFields,
     /// The pattern of each exact query, for display.
     pub(super) patterns: Mutex<LruCache<QueryTag, PatternTag>>,
 }
 
-impl Lessons {
+impl TransitionLearning {
     pub(super) fn new() -> Self {
         let bounds = SessionBounds {
             sessions: SESSIONS_MAX,
@@ -80,7 +80,7 @@ impl Lessons {
         Self {
             sessions: Mutex::new(Sessions::new(bounds)),
             taught: Notify::new(),
-            tellers: Mutex::default(),
+            clock_offsets: Mutex::default(),
             fields: KnownFields::new(),
             patterns: Mutex::new(LruCache::new(
                 NonZeroUsize::new(QUERY_PATTERNS_MAX).unwrap_or(NonZeroUsize::MIN),
@@ -101,20 +101,21 @@ impl Lessons {
         self.sessions.lock().bytes()
     }
 
-    pub(super) fn tellers(&self) -> usize {
-        self.tellers.lock().len()
+    pub(super) fn clock_offsets(&self) -> usize {
+        self.clock_offsets.lock().len()
     }
 }
 
 impl Prefetch {
     /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of
     /// the ring the first messages go to the old owner, which learns from them too.
-    pub(crate) fn take_observed(&self, observed: Observed) -> Result<(), BadMessage> {
+    pub(crate) fn take_observed(&self, observed: ObservationBatch) -> Result<(), BadMessage> {
         if self.policy.now().prefetch.is_on {
             let now = self.context.now();
-            let sent_at =
-                |teller, reading| self.learning.lessons.tellers.lock().sent_at(teller, reading, now);
-            self.take_lessons(observed.read(sent_at)?);
+            let sent_at = |sender, reading| {
+                self.learning.transitions.clock_offsets.lock().sent_at(sender, reading, now)
+            };
+            self.take_observations(observed.read(sent_at)?);
         }
         Ok(())
     }
@@ -123,30 +124,30 @@ impl Prefetch {
     ///
     /// A session with as many as an entry node keeps of one round has asked more, or exactly as many. There is a gap
     /// after them, as after an observation without room. A round in two messages may hide its gap.
-    pub(super) fn take_lessons(&self, observations: Vec<Observation>) {
+    pub(super) fn take_observations(&self, observations: Vec<Observation>) {
         let (now, count) = (self.context.now(), observations.len());
-        let lessons = &self.learning.lessons;
+        let transitions = &self.learning.transitions;
         let mut refused = 0;
-        let mut of_session: HashMap<(SessionKey, Teller), usize> = HashMap::new();
+        let mut of_session: HashMap<(SessionKey, SenderClock), usize> = HashMap::new();
         for seen in observations {
-            let whose = (seen.session, seen.teller);
+            let whose = (seen.session, seen.sender);
             let seen = self.in_session(seen);
-            let fate = lessons.sessions.lock().observe(whose.0, seen, now);
-            let is_full = fate == sessions::Observed::Full;
+            let fate = transitions.sessions.lock().observe(whose.0, seen, now);
+            let is_full = fate == sessions::ObservationFate::Full;
             refused += usize::from(is_full);
             *of_session.entry(whose).or_default() += if is_full { OBSERVED_OF_SESSION_MAX } else { 1 };
         }
         of_session.retain(|_, seen| *seen >= OBSERVED_OF_SESSION_MAX);
-        for (session, teller) in of_session.into_keys() {
-            lessons.sessions.lock().note_gap(session, teller);
+        for (session, sender) in of_session.into_keys() {
+            transitions.sessions.lock().note_gap(session, sender);
         }
         self.note_observed(ObservationWord::Taken, count - refused);
         self.note_observed(ObservationWord::Refused, refused);
-        lessons.taught.notify_one();
+        transitions.taught.notify_one();
     }
 
-    fn in_session(&self, seen: Observation) -> Seen<Arc<SessionQuery>> {
-        let Observation { query, began, ended, teller, began_there, .. } = seen;
+    fn in_session(&self, seen: Observation) -> QueryObservation<Arc<SessionQuery>> {
+        let Observation { query, began, ended, sender, began_there, .. } = seen;
         let whose = (&query.database, query.scope);
         let policy = self.policy.now();
         let lexicon = (&self.hasher, &policy.allowed);
@@ -154,15 +155,15 @@ impl Prefetch {
         let tag = QueryTag::of(&self.hasher, &query.key);
         let (key, params) = (query.key, query.params.clone());
         let query = Arc::new(SessionQuery { tag, statement, params });
-        Seen { key, began, ended, teller, began_there, weight_bytes: query.weight_bytes(), query }
+        QueryObservation { key, began, ended, sender, began_there, weight_bytes: query.weight_bytes(), query }
     }
 
     /// Learns from the sessions that this node owns, for ever.
     pub(super) async fn learn_for_ever(&self) -> Infallible {
-        let lessons = &self.learning.lessons;
+        let transitions = &self.learning.transitions;
         let mut next_round = MonoTime::default();
         loop {
-            let due = lessons.sessions.lock().due().map(|due| due.max(next_round));
+            let due = transitions.sessions.lock().due().map(|due| due.max(next_round));
             let settled = async {
                 match due {
                     Some(due) => self.context.sleep(due.since(self.context.now())).await,
@@ -172,18 +173,18 @@ impl Prefetch {
             tokio::select! {
                 biased;
                 () = settled => {
-                    next_round = self.context.now() + Millis(LESSONS_EVERY_MS);
+                    next_round = self.context.now() + Millis(TRANSITIONS_EVERY_MS);
                     self.learn_settled().await;
                 }
-                () = lessons.taught.notified() => {}
+                () = transitions.taught.notified() => {}
             }
         }
     }
 
     /// Learns the steps that have settled.
     async fn learn_settled(&self) {
-        let steps = self.learning.lessons.sessions.lock().settle(self.context.now());
-        for steps in steps.chunks(LESSONS_IN_BATCH_MAX) {
+        let steps = self.learning.transitions.sessions.lock().settle(self.context.now());
+        for steps in steps.chunks(TRANSITIONS_IN_BATCH_MAX) {
             if self.learning.has_ended() {
                 return;
             }
@@ -210,7 +211,7 @@ impl Prefetch {
         let pattern = next.statement.pattern;
         model.saw(SourceId::Pattern(pattern), now);
         model.saw(SourceId::Query(next.tag), now);
-        self.learning.lessons.patterns.lock().put(next.tag, pattern);
+        self.learning.transitions.patterns.lock().put(next.tag, pattern);
         if model.pattern(pattern).is_none() {
             model.define_pattern(pattern, &next.statement.text);
         }
@@ -230,14 +231,14 @@ impl Prefetch {
 
 /// The keys of the earlier queries of a step whose fields may explain the next one.
 fn keys_wanted(step: &Step<Arc<SessionQuery>>) -> Vec<QueryKey> {
-    let before: Vec<QuerySeen<'_>> = step.before.iter().map(|seen| seen_without_fields(seen)).collect();
+    let before: Vec<EarlierQuery<'_>> = step.before.iter().map(|seen| seen_without_fields(seen)).collect();
     let next = &step.next.query;
     let wanted = fields_wanted(&before, next.normal(), &next.params);
     step.before.iter().take(wanted).map(|seen| seen.key).collect()
 }
 
-fn seen_without_fields(seen: &Seen<Arc<SessionQuery>>) -> QuerySeen<'_> {
-    QuerySeen { statement: seen.query.normal(), params: &seen.query.params, fields: None }
+fn seen_without_fields(seen: &QueryObservation<Arc<SessionQuery>>) -> EarlierQuery<'_> {
+    EarlierQuery { statement: seen.query.normal(), params: &seen.query.params, fields: None }
 }
 
 /// The lessons of a step. The exact query follows the query right before it. Templates follow the nearest query that
@@ -251,15 +252,15 @@ fn learn_from(step: &Step<Arc<SessionQuery>>, fields: &FieldsByKey) -> Vec<(Sour
     if let Some(form) = Form::exact(statement, params) {
         learned.push((SourceId::Query(adjacent.query.tag), realm, form));
     }
-    let named = |seen: &Seen<Arc<SessionQuery>>| {
+    let named = |seen: &QueryObservation<Arc<SessionQuery>>| {
         fields.get(&seen.key).map(|fields| fields.named(seen.query.columns().map(Arc::as_ref)))
     };
     let fields: Vec<_> = step.before.iter().map(named).collect();
-    let before: Vec<QuerySeen<'_>> = step
+    let before: Vec<EarlierQuery<'_>> = step
         .before
         .iter()
         .zip(&fields)
-        .map(|(seen, fields)| QuerySeen { fields: fields.as_deref(), ..seen_without_fields(seen) })
+        .map(|(seen, fields)| EarlierQuery { fields: fields.as_deref(), ..seen_without_fields(seen) })
         .collect();
     if let Some(templates) = templates_of(&before, statement, params)
         && let Some(source) = step.before.get(templates.before)

@@ -18,7 +18,7 @@ use crate::time::MonoTime;
 
 /// Plain data: the database behind a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownDatabase {
     /// Its UUID, or a stand-in.
     pub database: DatabaseUuid,
     /// Whether this node's Neo4j has said so, and not only the store, which remembers it of an earlier time.
@@ -29,7 +29,7 @@ pub struct Known {
 
 /// What is new when a name is found to lead to a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Learned {
+pub enum NameChange {
     /// Nothing.
     Nothing,
     /// The name was not known.
@@ -40,7 +40,7 @@ pub enum Learned {
 
 /// Plain data: whose data a node serves under a name. It travels with questions to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whose {
+pub struct DataOwner {
     /// The node's Neo4j.
     pub server: ServerTag,
     /// The database; `None` if the node does not know it.
@@ -51,10 +51,10 @@ pub struct Whose {
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownDatabases {
     server: ServerTag,
-    names: BTreeMap<DatabaseTag, Known>,
+    names: BTreeMap<DatabaseTag, KnownDatabase>,
 }
 
-impl Known {
+impl KnownDatabase {
     /// This node's Neo4j has answered a question of `asked`, or a run that began then.
     #[must_use]
     pub fn by_answer(position: Position, asked: MonoTime) -> Self {
@@ -62,8 +62,8 @@ impl Known {
     }
 }
 
-impl Whose {
-    /// Bytes of [`Whose::write`].
+impl DataOwner {
+    /// Bytes of [`DataOwner::write`].
     pub const BYTES: usize = 8 + 1 + 16;
 
     /// Whether two nodes serve the same data: of one database, or, where one of them does not know it, of one address.
@@ -82,7 +82,7 @@ impl Whose {
         out.extend_from_slice(&self.database.map_or([0; 16], |database| database.0));
     }
 
-    /// Reads [`Whose::write`]'s bytes off the front; `None` if these are none.
+    /// Reads [`DataOwner::write`]'s bytes off the front; `None` if these are none.
     #[must_use]
     pub fn read(bytes: &mut &[u8]) -> Option<Self> {
         let (server, rest) = bytes.split_first_chunk::<8>()?;
@@ -111,7 +111,7 @@ impl KnownDatabases {
         Self { server, names: BTreeMap::new() }
     }
 
-    pub(super) fn of(&self, name: DatabaseTag) -> Option<&Known> {
+    pub(super) fn of(&self, name: DatabaseTag) -> Option<&KnownDatabase> {
         self.names.get(&name)
     }
 
@@ -119,8 +119,8 @@ impl KnownDatabases {
         self.names.iter().map(|(name, known)| (*name, known.database))
     }
 
-    pub(super) fn whose(&self, name: DatabaseTag) -> Whose {
-        Whose { server: self.server, database: self.of(name).map(|known| known.database) }
+    pub(super) fn whose(&self, name: DatabaseTag) -> DataOwner {
+        DataOwner { server: self.server, database: self.of(name).map(|known| known.database) }
     }
 
     /// What results of this name belong to, if their runs do not tell.
@@ -132,18 +132,18 @@ impl KnownDatabases {
         self.names.remove(&name);
     }
 
-    pub(super) fn learn(&mut self, name: DatabaseTag, found: Known) -> Learned {
+    pub(super) fn learn(&mut self, name: DatabaseTag, found: KnownDatabase) -> NameChange {
         match self.names.get_mut(&name) {
             Some(known) if known.database == found.database => {
                 known.is_confirmed |= found.is_confirmed;
                 known.newest = found.newest.or(known.newest);
-                Learned::Nothing
+                NameChange::Nothing
             }
             // The store's word is of an earlier time.
-            Some(known) if known.is_confirmed && !found.is_confirmed => Learned::Nothing,
+            Some(known) if known.is_confirmed && !found.is_confirmed => NameChange::Nothing,
             Some(_) => {
                 self.names = BTreeMap::from([(name, found)]);
-                Learned::AnotherDatabase
+                NameChange::AnotherDatabase
             }
             None => {
                 if self.names.len() >= WRITTEN_DATABASES_MAX {
@@ -151,7 +151,7 @@ impl KnownDatabases {
                     self.names.pop_first();
                 }
                 self.names.insert(name, found);
-                Learned::Name
+                NameChange::Name
             }
         }
     }
@@ -159,7 +159,7 @@ impl KnownDatabases {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Written, WrittenBoard, WrittenEpoch, WrittenRecord, WrittenTable};
+    use super::super::{WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord};
     use super::*;
     use crate::bookmark::{Bookmark, ReadRange};
     use crate::tags::TagId;
@@ -170,12 +170,12 @@ mod tests {
         Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) }
     }
 
-    fn mark(database: u8, epoch: u64, id: u64) -> Written {
-        Written::at(WrittenEpoch(epoch), at(database, id))
+    fn write_position(database: u8, epoch: u64, id: u64) -> WritePosition {
+        WritePosition::at(WriteEpoch(epoch), at(database, id))
     }
 
-    fn record(name: DatabaseTag, written: Written) -> WrittenRecord {
-        WrittenRecord::of_all(name, written)
+    fn record(name: DatabaseTag, written: WritePosition) -> WriteRecord {
+        WriteRecord::of_all(name, written)
     }
 
     fn range(database: u8, from: u64, to: u64) -> ReadRange {
@@ -183,8 +183,8 @@ mod tests {
     }
 
     /// What a node's own Neo4j says about a name.
-    fn found(database: u8) -> Known {
-        Known::by_answer(at(database, 30), MonoTime(7_000))
+    fn found(database: u8) -> KnownDatabase {
+        KnownDatabase::by_answer(at(database, 30), MonoTime(7_000))
     }
 
     /// Nodes with one key and one store before two Neo4j servers: their marks stand side by side, at each node and in the store.
@@ -192,11 +192,11 @@ mod tests {
     fn marks_of_two_databases_by_one_name_stand_side_by_side() {
         let now = MonoTime(1_000_000);
         let both = [
-            record(NAME, mark(1, 0, 50)),
-            WrittenRecord { tag: Some(TagId(3)), ..record(NAME, mark(1, 0, 60)) },
-            record(NAME, mark(2, 4, 9)),
+            record(NAME, write_position(1, 0, 50)),
+            WriteRecord { tag: Some(TagId(3)), ..record(NAME, write_position(1, 0, 60)) },
+            record(NAME, write_position(2, 4, 9)),
         ];
-        let (mut board, mut table) = (WrittenBoard::default(), WrittenTable::default());
+        let (mut board, mut table) = (WriteBoard::default(), WritePositionTable::default());
         both.iter().for_each(|record| {
             table.take(*record, now);
         });
@@ -205,40 +205,40 @@ mod tests {
         assert_eq!(anew, [], "the one's ids say nothing of the other's");
         assert_eq!(table.of(NAME), None, "nobody knows yet which of them is this node's");
         table.learn(NAME, found(2));
-        assert_eq!(table.of(NAME), Some(mark(2, 4, 9)));
+        assert_eq!(table.of(NAME), Some(write_position(2, 4, 9)));
         assert!(!table.ends(NAME, None, Some((&range(2, 9, 9), now))));
         // In a full board a name's other databases make room.
         let names = 10..10 + WRITTEN_DATABASES_MAX as u64 - 2;
-        let all: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
+        let all: Vec<_> = names.map(|name| record(DatabaseTag(name), write_position(1, 0, 5))).collect();
         board.tell(now, &all);
-        board.tell(now, &[record(NAME, mark(3, 0, 7))]);
+        board.tell(now, &[record(NAME, write_position(3, 0, 7))]);
         let kept: Vec<_> = board.records().into_iter().filter(|kept| kept.name == NAME).collect();
-        assert_eq!(kept, [record(NAME, mark(3, 0, 7))]);
+        assert_eq!(kept, [record(NAME, write_position(3, 0, 7))]);
     }
 
     /// The word of the store is of an earlier time. The word of this node's Neo4j is of now.
     #[test]
     fn the_stores_word_counts_until_neo4j_answers() {
-        let stored = |database| Known { is_confirmed: false, newest: None, ..found(database) };
-        let mut table = WrittenTable::at(ServerTag(5));
+        let stored = |database| KnownDatabase { is_confirmed: false, newest: None, ..found(database) };
+        let mut table = WritePositionTable::at(ServerTag(5));
         assert_eq!(table.owner(NAME), DatabaseUuid::standing_in(ServerTag(5), NAME));
-        assert_eq!(table.learn(NAME, stored(1)), Learned::Name);
-        assert_eq!(table.learn(NAME, found(1)), Learned::Nothing);
+        assert_eq!(table.learn(NAME, stored(1)), NameChange::Name);
+        assert_eq!(table.learn(NAME, found(1)), NameChange::Nothing);
         assert_eq!((table.known(NAME), table.owner(NAME)), (Some(found(1)), DatabaseUuid([1; 16])));
-        assert_eq!(table.learn(NAME, stored(2)), Learned::Nothing);
+        assert_eq!(table.learn(NAME, stored(2)), NameChange::Nothing);
         assert_eq!(table.known(NAME), Some(found(1)));
-        table.doubt(NAME);
+        table.recheck(NAME);
         assert_eq!(table.known(NAME), None);
-        assert_eq!(table.learn(NAME, stored(2)), Learned::Name);
-        assert_eq!(table.learn(NAME, found(1)), Learned::AnotherDatabase);
+        assert_eq!(table.learn(NAME, stored(2)), NameChange::Name);
+        assert_eq!(table.learn(NAME, found(1)), NameChange::AnotherDatabase);
     }
 
     /// Of all that had ended before Neo4j said 30, nothing can have seen 31, unless ids have gone back.
     #[test]
     fn a_transaction_that_neo4j_does_not_have_is_noticed() {
-        let mut table = WrittenTable::default();
+        let mut table = WritePositionTable::default();
         let may_be_lost =
-            |table: &WrittenTable, id, read| table.may_be_lost(NAME, &range(1, id, id), MonoTime(read));
+            |table: &WritePositionTable, id, read| table.may_be_lost(NAME, &range(1, id, id), MonoTime(read));
         assert!(!may_be_lost(&table, 31, 6_000), "Neo4j has not been asked");
         table.learn(NAME, found(1));
         assert!(may_be_lost(&table, 31, 6_999));
@@ -248,7 +248,7 @@ mod tests {
     /// Two nodes serve the same data if they have one database; by their addresses only where one of them does not know its own.
     #[test]
     fn whose_data_is_decided_by_the_database_before_the_address() {
-        let whose = |server, database: Option<u8>| Whose {
+        let whose = |server, database: Option<u8>| DataOwner {
             server: ServerTag(server),
             database: database.map(|database| DatabaseUuid([database; 16])),
         };
@@ -258,9 +258,9 @@ mod tests {
         for whose in [whose(1, None), whose(u64::MAX, Some(7))] {
             let mut bytes = Vec::new();
             whose.write(&mut bytes);
-            assert_eq!(bytes.len(), Whose::BYTES);
-            assert_eq!(Whose::read(&mut &bytes[..]), Some(whose));
-            assert!((0..bytes.len()).all(|len| Whose::read(&mut &bytes[..len]).is_none()));
+            assert_eq!(bytes.len(), DataOwner::BYTES);
+            assert_eq!(DataOwner::read(&mut &bytes[..]), Some(whose));
+            assert!((0..bytes.len()).all(|len| DataOwner::read(&mut &bytes[..len]).is_none()));
         }
     }
 }

@@ -35,7 +35,7 @@ use super::url::Target;
 pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, RedisResult<()>> + Send + Sync>;
 
 /// A connection that is opened when needed.
-pub(super) struct Line {
+pub(super) struct ServerConnection {
     target: Target,
     connect: Duration,
     greeting: Option<Greeting>,
@@ -77,7 +77,7 @@ enum Phase {
     Failed(Missed, Instant),
 }
 
-impl Line {
+impl ServerConnection {
     pub(super) fn new(target: Target, connect: Duration, greeting: Option<Greeting>) -> Self {
         Self { target, connect, greeting, state: Arc::default() }
     }

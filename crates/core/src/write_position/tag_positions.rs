@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::names::NameTable;
 use super::sketch::AnchorSketch;
 use super::touches::{Judge, TagMark};
-use super::{UNSETTLED, Written, WrittenEpoch};
+use super::{UNSETTLED, WriteEpoch, WritePosition};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
 use crate::tags::{Depends, Refinement, TagId, TouchedTags};
@@ -20,16 +20,16 @@ use crate::time::MonoTime;
 
 /// The marks of one database.
 #[derive(Debug, Clone)]
-pub(super) struct Marks {
-    all: Written,
+pub(super) struct TagPositions {
+    all: WritePosition,
     /// The latest of all marks.
-    newest: Written,
+    newest: WritePosition,
     /// The last foreign transaction, of the same epoch.
     foreign: TransactionId,
     /// The latest known id of this epoch.
     highest: TransactionId,
     /// The same as it was when the mark for everything became unsettled.
-    before_doubt: TransactionId,
+    before_unsettled: TransactionId,
     /// When this node last heard that ids have gone back.
     gone_back_at: MonoTime,
     /// When this node heard of this epoch, and the mark that it began with.
@@ -41,15 +41,15 @@ pub(super) struct Marks {
     anchored_at: MonoTime,
 }
 
-impl Marks {
+impl TagPositions {
     pub(super) fn nothing(database: DatabaseUuid) -> Self {
-        let nothing = Written::nothing(database);
+        let nothing = WritePosition::nothing(database);
         Self {
             all: nothing,
             newest: nothing,
             foreign: TransactionId(0),
             highest: TransactionId(0),
-            before_doubt: TransactionId(0),
+            before_unsettled: TransactionId(0),
             gone_back_at: MonoTime(0),
             began: (MonoTime(0), TransactionId(0)),
             tags: BTreeMap::new(),
@@ -59,34 +59,34 @@ impl Marks {
     }
 
     /// The mark for everything.
-    pub(super) fn all(&self) -> Written {
+    pub(super) fn all(&self) -> WritePosition {
         self.all
     }
 
     /// The latest position that is known of: of a mark, or of a foreign transaction.
-    pub(super) fn newest(&self) -> Written {
-        Written { id: self.newest.id.max(self.foreign), ..self.newest }
+    pub(super) fn newest(&self) -> WritePosition {
+        WritePosition { id: self.newest.id.max(self.foreign), ..self.newest }
     }
 
     /// The last foreign transaction.
-    pub(super) fn foreign(&self) -> Written {
-        Written { id: self.foreign, ..self.all }
+    pub(super) fn foreign(&self) -> WritePosition {
+        WritePosition { id: self.foreign, ..self.all }
     }
 
     /// Whether it ends anything.
     pub(super) fn ends_any(&self) -> bool {
-        self.newest != Written::nothing(self.all.database)
+        self.newest != WritePosition::nothing(self.all.database)
     }
 
     /// Each tag with its mark.
-    pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, Written)> {
+    pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, WritePosition)> {
         let foreign = (self.foreign.0 > 0).then_some((TagId::FOREIGN, self.foreign));
         let tags = self.tags.iter().map(|(tag, mark)| (*tag, mark.last)).chain(foreign);
-        tags.map(|(tag, id)| (tag, Written { id, ..self.all }))
+        tags.map(|(tag, id)| (tag, WritePosition { id, ..self.all }))
     }
 
     /// The latest mark of what a read depends on; of an unknown read the latest of all.
-    pub(super) fn needed(&self, reads: Depends<'_>, names: &NameTable) -> Written {
+    pub(super) fn needed(&self, reads: Depends<'_>, names: &NameTable) -> WritePosition {
         let id = match reads {
             Depends::OnAnything => return self.newest,
             _ if self.tags.is_empty() => self.all.id,
@@ -102,19 +102,19 @@ impl Marks {
                 })
             }
         };
-        Written { id, ..self.all }
+        WritePosition { id, ..self.all }
     }
 
     /// Takes a mark of a tag, or of everything, that this node hears at `now`. Returns whether it ends more than before.
-    pub(super) fn take(&mut self, tag: Option<TagId>, written: Written, now: MonoTime) -> bool {
-        self.take_with(written, now, |marks| marks.take_mark(tag, written))
+    pub(super) fn take(&mut self, tag: Option<TagId>, written: WritePosition, now: MonoTime) -> bool {
+        self.take_with(written, now, |positions| positions.take_position(tag, written))
     }
 
     /// Takes a write that this node hears of at `now`. Where the ids are counted anew, or are not known, it has touched anything. Returns
     /// whether it may end more than before.
     pub(super) fn take_write(
         &mut self,
-        (written, touched): (Written, &TouchedTags),
+        (written, touched): (WritePosition, &TouchedTags),
         now: MonoTime,
         names: &mut NameTable,
     ) -> bool {
@@ -124,14 +124,19 @@ impl Marks {
         if written.is_unsettled() || !self.counts(written.epoch) {
             return self.take(None, written, now);
         }
-        self.take_with(written, now, |marks| marks.take_touched(written, touched, now, names))
+        self.take_with(written, now, |positions| positions.take_touched(written, touched, now, names))
     }
 
-    fn take_with(&mut self, written: Written, now: MonoTime, take: impl FnOnce(&mut Self) -> bool) -> bool {
+    fn take_with(
+        &mut self,
+        written: WritePosition,
+        now: MonoTime,
+        take: impl FnOnce(&mut Self) -> bool,
+    ) -> bool {
         let (before, is_first) = (self.all, self.newest().is_nothing());
         let is_later = take(self);
         if self.all.is_unsettled() && !before.is_unsettled() {
-            self.before_doubt = self.highest;
+            self.before_unsettled = self.highest;
         }
         if self.all.epoch != before.epoch && !is_first {
             self.begin(written.id, now);
@@ -151,8 +156,8 @@ impl Marks {
 
     /// The latest id that was known when this doubt began. A node that asks Neo4j during the doubt hears an earlier id only if ids
     /// have gone back.
-    pub(super) fn known_before(&self, doubt: &Written) -> TransactionId {
-        if self.all == *doubt { self.before_doubt } else { TransactionId(0) }
+    pub(super) fn known_before(&self, doubt: &WritePosition) -> TransactionId {
+        if self.all == *doubt { self.before_unsettled } else { TransactionId(0) }
     }
 
     /// Whether a run that began at `read_started` and ended at this id may be of an earlier epoch.
@@ -161,7 +166,7 @@ impl Marks {
         read_started < self.gone_back_at || (read_started < began_at && ended > first)
     }
 
-    fn take_mark(&mut self, tag: Option<TagId>, written: Written) -> bool {
+    fn take_position(&mut self, tag: Option<TagId>, written: WritePosition) -> bool {
         match tag {
             Some(TagId::FOREIGN) if written.epoch == self.all.epoch => {
                 let is_later = written.id > self.foreign;
@@ -174,7 +179,7 @@ impl Marks {
         }
     }
 
-    fn take_all(&mut self, written: Written) -> bool {
+    fn take_all(&mut self, written: WritePosition) -> bool {
         if self.all.is_at_or_after(&written) {
             return false;
         }
@@ -196,7 +201,7 @@ impl Marks {
         self.anchors = None;
     }
 
-    fn take_tag(&mut self, tag: TagId, written: Written) -> bool {
+    fn take_tag(&mut self, tag: TagId, written: WritePosition) -> bool {
         if self.all.is_at_or_after(&written) || !self.tags.entry(tag).or_default().take_loose(written.id) {
             return false;
         }
@@ -204,7 +209,7 @@ impl Marks {
         true
     }
 
-    fn has_taken_tag(&mut self, written: Written) {
+    fn has_taken_tag(&mut self, written: WritePosition) {
         if !self.newest.is_at_or_after(&written) {
             self.newest = written;
         }
@@ -216,7 +221,7 @@ impl Marks {
 
     fn take_touched(
         &mut self,
-        written: Written,
+        written: WritePosition,
         touched: &TouchedTags,
         now: MonoTime,
         names: &mut NameTable,
@@ -228,7 +233,7 @@ impl Marks {
                 .filter(|refinement| *tag != TagId::FOREIGN && refinement.facts_of(*tag).next().is_some());
             is_later |= match refinement {
                 Some(refinement) => self.take_refined(*tag, written, refinement, names),
-                None => self.take_mark(Some(*tag), written),
+                None => self.take_position(Some(*tag), written),
             };
             if let Some(mark) = self.tags.get_mut(tag) {
                 mark.told = mark.told.max(written.id);
@@ -248,7 +253,7 @@ impl Marks {
     fn take_refined(
         &mut self,
         tag: TagId,
-        written: Written,
+        written: WritePosition,
         refinement: &Refinement,
         names: &mut NameTable,
     ) -> bool {
@@ -262,12 +267,12 @@ impl Marks {
     }
 
     /// Whether a mark of a tag came with a write that this node has taken, or a later one.
-    pub(super) fn has_write_of(&self, tag: TagId, written: Written) -> bool {
+    pub(super) fn has_write_of(&self, tag: TagId, written: WritePosition) -> bool {
         self.counts(written.epoch) && self.tags.get(&tag).is_some_and(|mark| mark.told >= written.id)
     }
 
     /// Nothing more is known of the touches up to this one. Returns whether that ends more than before.
-    pub(super) fn unrefine(&mut self, up_to: Written) -> bool {
+    pub(super) fn unrefine(&mut self, up_to: WritePosition) -> bool {
         let up_to = match up_to.epoch.cmp(&self.all.epoch) {
             // All that was written in an earlier epoch has ended with it.
             Ordering::Less => return false,
@@ -288,12 +293,12 @@ impl Marks {
 
     /// Forgets the anchors, and with them what refines the tags.
     pub(super) fn forget_anchors(&mut self) {
-        self.unrefine(Written { id: UNSETTLED, ..self.all });
+        self.unrefine(WritePosition { id: UNSETTLED, ..self.all });
         self.anchors = None;
     }
 
     /// Whether a record of this epoch is of the ids that are counted now.
-    pub(super) fn counts(&self, epoch: WrittenEpoch) -> bool {
+    pub(super) fn counts(&self, epoch: WriteEpoch) -> bool {
         self.all.epoch == epoch
     }
 }

@@ -33,13 +33,13 @@ use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::written::{Place, WrittenRecord};
+use hopcache_core::write_position::{Place, WriteRecord};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::model::ports::{PeerError, Scope, Store, StoreError, StoreTold};
+use crate::model::ports::{PeerError, Scope, Store, StoreError, StoreReceipt};
 use crate::peers;
-use crate::peers::message::{KnownWrites, ToldWrites};
+use crate::peers::message::{KnownWrites, WriteNews};
 use crate::writes::Writes;
 
 /// Tries of one telling before its node counts as silent: one message may be lost.
@@ -47,7 +47,7 @@ const TRIES: u32 = 2;
 
 /// Everything that this node tells.
 #[derive(Default)]
-pub(super) struct Telling {
+pub(super) struct InvalidationBroadcast {
     state: Mutex<State>,
     /// Some line has moved on.
     moved: Notify,
@@ -58,16 +58,16 @@ struct State {
     /// The number of the newest record or count.
     newest: u64,
     /// This node's records, each with its number.
-    records: BTreeMap<Place, (u64, WrittenRecord)>,
+    records: BTreeMap<Place, (u64, WriteRecord)>,
     /// Counts of this node's last writes, each with its number: later than those of the write's records.
     counts: VecDeque<(u64, CountedWrite)>,
-    nodes: BTreeMap<NodeName, Line>,
-    store: StoreLine,
+    nodes: BTreeMap<NodeName, NodeConversation>,
+    store: StoreConversation,
 }
 
 /// How far a node has been told.
 #[derive(Default)]
-struct Line {
+struct NodeConversation {
     /// The life that was told. A node that starts again has forgotten everything.
     life: Option<Incarnation>,
     told: u64,
@@ -81,7 +81,7 @@ struct Line {
 struct News {
     /// The number of the last of it.
     number: u64,
-    records: Vec<WrittenRecord>,
+    records: Vec<WriteRecord>,
     counts: Vec<CountedWrite>,
 }
 
@@ -93,7 +93,7 @@ impl News {
 
 /// How far the store has been told.
 #[derive(Default)]
-struct StoreLine {
+struct StoreConversation {
     told: u64,
     /// The store has failed every telling up to this one.
     failed: u64,
@@ -125,7 +125,7 @@ impl State {
     }
 
     /// The number of a record, or of a later one of the same place or of everything that is being told already.
-    fn enlist(&mut self, record: WrittenRecord) -> u64 {
+    fn enlist(&mut self, record: WriteRecord) -> u64 {
         for place in [record.place(), record.place_of_all()] {
             if let Some((number, known)) = self.records.get(&place)
                 && known.written.is_at_or_after(&record.written)
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// The number of the latest record by a later count of these ones' ids; zero if there is none.
-    fn counted_anew(&self, records: &[WrittenRecord]) -> u64 {
+    fn counted_anew(&self, records: &[WriteRecord]) -> u64 {
         let places = records
             .iter()
             .flat_map(|record| [record.place(), record.place_of_all()].map(|place| (record, place)));
@@ -158,7 +158,7 @@ impl State {
 
     /// There is no room for another record: those of its database become one, which marks everything. Where that is not enough,
     /// those of each database do. So no telling is longer than what a node reads.
-    fn make_room_for(&mut self, record: WrittenRecord) -> WrittenRecord {
+    fn make_room_for(&mut self, record: WriteRecord) -> WriteRecord {
         let mut written = record.written;
         self.records.retain(|_, (_, known)| {
             let is_its = known.place_of_all() == record.place_of_all();
@@ -170,15 +170,15 @@ impl State {
         if self.records.len() >= WRITTEN_RECORDS_MAX {
             self.forget_tags();
         }
-        WrittenRecord::of_all(record.name, written)
+        WriteRecord::of_all(record.name, written)
     }
 
     /// The records of each database become one. It has the newest number: a node that was told of the tags has not been told that
     /// the mark is everything's, and a later write of another tag may count as told by it.
     fn forget_tags(&mut self) {
-        let mut latest = BTreeMap::<Place, WrittenRecord>::new();
+        let mut latest = BTreeMap::<Place, WriteRecord>::new();
         for (_, record) in self.records.values() {
-            let all = WrittenRecord { tag: None, ..*record };
+            let all = WriteRecord { tag: None, ..*record };
             let known = latest.entry(all.place()).or_insert(all);
             if all.written.is_at_or_after(&known.written) {
                 *known = all;
@@ -194,9 +194,10 @@ impl State {
         if !has_store && !is_store_away && wait.now < wait.until {
             return Some(wait.until);
         }
-        let is_told = |node: &NodeName| self.nodes.get(node).is_some_and(|line| line.told >= number);
+        let is_told =
+            |node: &NodeName| self.nodes.get(node).is_some_and(|conversation| conversation.told >= number);
         let for_known = wait.others.iter().filter(|node| !is_told(node)).map(|node| {
-            let silent_since = self.nodes.get(node).and_then(|line| line.silent_since);
+            let silent_since = self.nodes.get(node).and_then(|conversation| conversation.silent_since);
             match (silent_since, has_store) {
                 (None, _) => wait.until,
                 (Some(_), true) => MonoTime::default(),
@@ -209,13 +210,14 @@ impl State {
     }
 }
 
-impl Telling {
+impl InvalidationBroadcast {
     /// Whether the store, these nodes, and the nodes that only the store knows have the mark of everything by this name.
     pub(super) fn is_told_to_all(&self, name: DatabaseTag, others: &[NodeName]) -> bool {
         let state = self.state.lock();
         let of_all = state.records.iter().filter(|((of, _, tag), _)| *of == name && tag.is_none());
         let Some(number) = of_all.map(|(_, (number, _))| *number).max() else { return false };
-        let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|line| line.told >= number);
+        let is_told =
+            |node: &NodeName| state.nodes.get(node).is_some_and(|conversation| conversation.told >= number);
         state.store.told >= number && others.iter().chain(state.store.listeners.keys()).all(is_told)
     }
 }
@@ -234,29 +236,29 @@ struct Wait {
 impl Writes {
     /// Tells marks that this node has taken. Completes when no node in touch serves an entry from before them. Whether the
     /// store has them then: if not, a node that was out of touch may never hear of them.
-    pub(super) async fn tell(self: &Arc<Self>, records: &[WrittenRecord]) -> bool {
+    pub(super) async fn tell(self: &Arc<Self>, records: &[WriteRecord]) -> bool {
         self.tell_counted(records, None).await
     }
 
     /// The same for a write of this node, with its count.
     pub(super) async fn tell_counted(
         self: &Arc<Self>,
-        records: &[WrittenRecord],
+        records: &[WriteRecord],
         counted: Option<CountedWrite>,
     ) -> bool {
         let Some(lease_ms) = self.lease_ms() else { return true };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         let (mut number, last) = {
-            let mut state = self.telling.state.lock();
+            let mut state = self.broadcast.state.lock();
             let numbers = records.iter().map(|record| state.enlist(*record));
             let Some(number) = numbers.max().or(counted.map(|_| 0)) else { return true };
             let last = counted.map_or(number, |counted| state.enlist_count(counted));
             let known: BTreeSet<_> = others.iter().collect();
-            state.nodes.retain(|node, line| line.is_busy || known.contains(node));
+            state.nodes.retain(|node, conversation| conversation.is_busy || known.contains(node));
             (number, last)
         };
-        self.start_store_line(number);
-        others.iter().for_each(|node| self.start_line(node, last));
+        self.start_store_conversation(number);
+        others.iter().for_each(|node| self.start_conversation(node, last));
         if records.is_empty() {
             return true;
         }
@@ -264,18 +266,18 @@ impl Writes {
         let reports_until = began + self.reports_ms_max(lease_ms);
         let mut wait = Wait { others, now: began, until: began + lease_ms, reports_until, lease_ms };
         loop {
-            let moved = self.telling.moved.notified();
+            let moved = self.broadcast.moved.notified();
             tokio::pin!(moved);
             // In line before the look, or a move in between would wake nobody.
             moved.as_mut().enable();
             wait.now = self.context.now();
-            let anew = self.telling.state.lock().counted_anew(records);
+            let anew = self.broadcast.state.lock().counted_anew(records);
             if anew > number {
                 number = anew;
                 self.start_lines(&wait.others, number);
             }
             let (until, is_kept) = {
-                let state = self.telling.state.lock();
+                let state = self.broadcast.state.lock();
                 (state.wait_until(number, &wait), state.store.told >= number)
             };
             let Some(until) = until else { return is_kept };
@@ -299,21 +301,22 @@ impl Writes {
     }
 
     fn start_lines(self: &Arc<Self>, others: &[NodeName], number: u64) {
-        self.start_store_line(number);
-        others.iter().for_each(|node| self.start_line(node, number));
+        self.start_store_conversation(number);
+        others.iter().for_each(|node| self.start_conversation(node, number));
     }
 
-    fn start_line(self: &Arc<Self>, node: &NodeName, number: u64) {
-        let mut state = self.telling.state.lock();
+    fn start_conversation(self: &Arc<Self>, node: &NodeName, number: u64) {
+        let mut state = self.broadcast.state.lock();
         let life = self.routing.life_of(node);
-        let line = state.nodes.entry(node.clone()).or_default();
-        if line.life != life {
-            *line = Line { life, is_busy: line.is_busy, ..Line::default() };
+        let conversation = state.nodes.entry(node.clone()).or_default();
+        if conversation.life != life {
+            *conversation =
+                NodeConversation { life, is_busy: conversation.is_busy, ..NodeConversation::default() };
         }
-        if line.is_busy || line.told >= number {
+        if conversation.is_busy || conversation.told >= number {
             return;
         }
-        line.is_busy = true;
+        conversation.is_busy = true;
         drop(state);
         let (writes, node) = (Arc::clone(self), node.clone());
         self.context.spawn(async move { writes.tell_node(&node).await });
@@ -325,34 +328,34 @@ impl Writes {
         loop {
             let asked = self.context.now();
             let news = {
-                let mut state = self.telling.state.lock();
-                let line = state.nodes.entry(node.clone()).or_default();
-                let told = line.told;
+                let mut state = self.broadcast.state.lock();
+                let conversation = state.nodes.entry(node.clone()).or_default();
+                let told = conversation.told;
                 let news = state.after(told);
                 if news.number > tried {
                     (tried, tries) = (news.number, 0);
                 }
                 if news.is_empty() || tries >= TRIES {
-                    if let Some(line) = state.nodes.get_mut(node) {
-                        line.is_busy = false;
+                    if let Some(conversation) = state.nodes.get_mut(node) {
+                        conversation.is_busy = false;
                     }
                     return;
                 }
                 news
             };
             let is_told = self.tell_node_once(node, &news).await;
-            let mut state = self.telling.state.lock();
-            let line = state.nodes.entry(node.clone()).or_default();
+            let mut state = self.broadcast.state.lock();
+            let conversation = state.nodes.entry(node.clone()).or_default();
             if is_told {
-                line.told = line.told.max(news.number);
-                line.silent_since = None;
+                conversation.told = conversation.told.max(news.number);
+                conversation.silent_since = None;
                 tries = 0;
             } else {
-                line.silent_since.get_or_insert(asked);
+                conversation.silent_since.get_or_insert(asked);
                 tries += 1;
             }
             drop(state);
-            self.telling.moved.notify_waiters();
+            self.broadcast.moved.notify_waiters();
         }
     }
 
@@ -362,7 +365,7 @@ impl Writes {
         let life = self.routing.life_of(node);
         let News { records, counts, .. } = news;
         let (records, counted) = (records.clone(), counts.clone());
-        let told = peers::written(ToldWrites { records, by: self.context.me().clone(), counted });
+        let told = peers::written(WriteNews { records, by: self.context.me().clone(), counted });
         match self.peers.ask(node, told, within).await {
             Ok(KnownWrites(known)) => {
                 self.take_answer(&news.records, &known);
@@ -383,10 +386,10 @@ impl Writes {
     ///   Neo4j is restored · node A notices, and tells (1, 41) · node B, which has not heard it, writes and tells (0, 95).
     ///
     /// [`Writes::tell`] goes on with the new mark.
-    fn take_answer(self: &Arc<Self>, news: &[WrittenRecord], known: &[WrittenRecord]) {
+    fn take_answer(self: &Arc<Self>, news: &[WriteRecord], known: &[WriteRecord]) {
         for record in known {
             self.take(*record);
-            let is_same = |own: &&WrittenRecord| {
+            let is_same = |own: &&WriteRecord| {
                 own.name == record.name && own.written.database() == record.written.database()
             };
             for own in news.iter().filter(is_same) {
@@ -398,18 +401,18 @@ impl Writes {
     }
 
     /// A mark of this node, by the ids that are counted now.
-    fn count_anew(&self, own: &WrittenRecord) {
+    fn count_anew(&self, own: &WriteRecord) {
         let Some(position) = own.written.position() else { return };
-        let (written, _) = self.cache.written().after_own_write(None, position);
+        let (written, _) = self.cache.write_positions().after_own_write(None, position);
         let touched = own.tag.map_or(Touched::Anything, |tag| Touched::These([tag].into()));
-        for again in self.cache.written().records_of(own.name, written, &touched) {
+        for again in self.cache.write_positions().records_of(own.name, written, &touched) {
             self.take(again);
-            self.telling.state.lock().enlist(again);
+            self.broadcast.state.lock().enlist(again);
         }
     }
 
-    fn start_store_line(self: &Arc<Self>, number: u64) {
-        let mut state = self.telling.state.lock();
+    fn start_store_conversation(self: &Arc<Self>, number: u64) {
+        let mut state = self.broadcast.state.lock();
         if state.store.is_busy || state.store.told >= number {
             return;
         }
@@ -420,7 +423,7 @@ impl Writes {
     }
 
     /// Tells the store of these, once more if the answer was lost.
-    pub(super) async fn tell_store_of(&self, records: &[WrittenRecord]) -> Result<StoreTold, StoreError> {
+    pub(super) async fn tell_store_of(&self, records: &[WriteRecord]) -> Result<StoreReceipt, StoreError> {
         match self.store.tell_written(self.cluster, records).await {
             Err(StoreError::TimedOut) => self.store.tell_written(self.cluster, records).await,
             answer => answer,
@@ -430,7 +433,7 @@ impl Writes {
     async fn tell_store(self: &Arc<Self>) {
         loop {
             let News { number, records: news, .. } = {
-                let mut state = self.telling.state.lock();
+                let mut state = self.broadcast.state.lock();
                 let done = state.store.told.max(state.store.failed);
                 let news = state.after(state.store.told);
                 // The store keeps no counts.
@@ -445,9 +448,9 @@ impl Writes {
             if let Ok(told) = &answer {
                 self.take_answer(&news, &told.anew);
             }
-            let mut state = self.telling.state.lock();
+            let mut state = self.broadcast.state.lock();
             match answer {
-                Ok(StoreTold { listeners, .. }) => {
+                Ok(StoreReceipt { listeners, .. }) => {
                     state.store.told = number;
                     let others =
                         listeners.into_iter().filter(|listener| listener.node != *self.context.node());
@@ -459,7 +462,7 @@ impl Writes {
                 Err(_) => state.store.failed = number,
             }
             drop(state);
-            self.telling.moved.notify_waiters();
+            self.broadcast.moved.notify_waiters();
         }
     }
 }

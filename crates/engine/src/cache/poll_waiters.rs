@@ -8,20 +8,20 @@ use crate::model::context::Context;
 
 /// The two ends of a wait.
 #[derive(Default)]
-pub(super) struct LookWaiters {
+pub(super) struct PollWaiters {
     asked: Notify,
-    looked: Notify,
+    polled: Notify,
 }
 
-impl LookWaiters {
+impl PollWaiters {
     /// Completes when a request waits for a look.
     pub(super) async fn wanted(&self) {
         self.asked.notified().await;
     }
 
     /// A look has ended: those who wait see whether it is enough.
-    pub(super) fn looked(&self) {
-        self.looked.notify_waiters();
+    pub(super) fn polled(&self) {
+        self.polled.notify_waiters();
     }
 
     /// Waits until a look makes `is_enough` true, for `left_ms` at most.
@@ -43,15 +43,15 @@ impl LookWaiters {
 
     async fn until(&self, context: &Context, is_enough: impl Fn(MonoTime) -> bool) {
         loop {
-            let looked = self.looked.notified();
-            tokio::pin!(looked);
+            let polled = self.polled.notified();
+            tokio::pin!(polled);
             // Subscribe before the look at the state. Otherwise this task would miss an end between look and wait.
-            looked.as_mut().enable();
+            polled.as_mut().enable();
             if is_enough(context.now()) {
                 return;
             }
             self.asked.notify_one();
-            looked.await;
+            polled.await;
         }
     }
 }

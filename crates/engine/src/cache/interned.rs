@@ -14,22 +14,22 @@ use crate::model::text_facts::Reads;
 
 /// The values that copies share.
 #[derive(Debug)]
-pub(super) struct Common {
-    ranges: Shared<ReadRange>,
-    reads: Shared<Reads>,
+pub(super) struct Interned {
+    ranges: SharedValues<ReadRange>,
+    reads: SharedValues<Reads>,
 }
 
 /// Values, each in the place of its hash. A new value replaces the old one there, which lives on in its copies.
 #[derive(Debug)]
-struct Shared<T> {
+struct SharedValues<T> {
     places: Box<[ArcSwapOption<T>]>,
     // The same in every process, so that a simulated run can be repeated. Values that are chosen to share a place are not shared.
     hasher: BuildHasherDefault<DefaultHasher>,
 }
 
-impl Common {
+impl Interned {
     pub(super) fn new() -> Self {
-        Self { ranges: Shared::new(SHARED_RANGES_MAX), reads: Shared::new(SHARED_READS_MAX) }
+        Self { ranges: SharedValues::new(SHARED_RANGES_MAX), reads: SharedValues::new(SHARED_READS_MAX) }
     }
 
     pub(super) fn range(&self, range: &Arc<ReadRange>) -> Arc<ReadRange> {
@@ -41,7 +41,7 @@ impl Common {
     }
 }
 
-impl<T: Hash + Eq> Shared<T> {
+impl<T: Hash + Eq> SharedValues<T> {
     fn new(places: usize) -> Self {
         Self {
             places: (0..places).map(|_| ArcSwapOption::empty()).collect(),
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn equal_values_are_kept_once_and_a_lost_place_costs_only_that() {
-        let shared = Shared::new(1);
+        let shared = SharedValues::new(1);
         let (first, second) = (Arc::new("a".to_owned()), Arc::new("a".to_owned()));
         assert!(Arc::ptr_eq(&shared.one_of(&first), &first));
         assert!(Arc::ptr_eq(&shared.one_of(&second), &first), "the earlier one");

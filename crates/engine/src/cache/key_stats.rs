@@ -31,7 +31,7 @@ use crate::model::policy::PolicyInForce;
 use crate::model::span::scaled;
 
 /// Knowledge of keys, and the rule that plans refreshes with it.
-pub(crate) struct KeyPace {
+pub(crate) struct KeyStats {
     history: Mutex<History>,
     degrees: Degrees,
     policy: PolicyInForce,
@@ -50,7 +50,7 @@ pub(crate) struct LastAnswer {
     pub(crate) range: Option<Arc<ReadRange>>,
 }
 
-impl KeyPace {
+impl KeyStats {
     pub(crate) fn new(policy: &PolicyInForce) -> Self {
         Self { history: Mutex::new(History::new()), degrees: Degrees::new(), policy: policy.clone() }
     }
@@ -198,7 +198,7 @@ impl KeyPace {
             return Plan::default();
         }
         let left = copy.fresh_until().since(now);
-        copy.pace().plan(left).unwrap_or_else(|| self.plan_anew(key, copy, (left, now)))
+        copy.schedule().plan(left).unwrap_or_else(|| self.plan_anew(key, copy, (left, now)))
     }
 
     /// Makes the plan of a copy with `left` of its soft TTL, and keeps it on the copy.
@@ -209,7 +209,7 @@ impl KeyPace {
         (left, now): (Millis, MonoTime),
     ) -> Plan {
         let plan = self.policy.now().refresh.rule.plan(&self.facts_of(key, copy, now));
-        copy.pace().keep(&plan, left, copy.ttl_ms());
+        copy.schedule().keep(&plan, left, copy.ttl_ms());
         plan
     }
 }
@@ -430,7 +430,7 @@ impl History {
 /// The cost of a key's runs up to the one that brought this copy, for a key without history. A copy from the store knows only how
 /// long its own run took; `prior` is what is known of the pattern.
 fn cost_before(copy: &MemoryCopy, prior: CostHistory) -> CostHistory {
-    copy.pace().first_cost().unwrap_or_else(|| {
+    copy.schedule().first_cost().unwrap_or_else(|| {
         let mut cost = prior;
         cost.observe(copy.cost_ms());
         cost

@@ -9,7 +9,7 @@
 //!
 //! A write that says by which values it found what it changed ends less: only what may have found the same (`touches`, `sketch`).
 //! Such a write is an event: what an earlier one says is not known by a later one. A node that may have missed one forgets what refines
-//! the marks up to then ([`WrittenTable::unrefine`]), and has the marks.
+//! the marks up to then ([`WritePositionTable::unrefine`]), and has the marks.
 //!
 //! A mark is of a database, by its UUID, and goes by the names that lead to it. Nodes before different Neo4j servers may share names
 //! and store: their marks stand side by side (`known`).
@@ -29,41 +29,41 @@
 
 mod board;
 mod known;
-mod marks;
 mod names;
 mod sketch;
 mod table;
+mod tag_positions;
 mod touches;
 
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::tags::TagId;
 
-pub use board::{Heard, WrittenBoard};
-pub use known::{Known, Learned, Whose};
-pub use table::{Change, WrittenTable};
+pub use board::{StorePoll, WriteBoard};
+pub use known::{DataOwner, KnownDatabase, NameChange};
+pub use table::{Change, WritePositionTable};
 
 /// Which of its numberings a database's ids belong to.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
-pub struct WrittenEpoch(pub u64);
+pub struct WriteEpoch(pub u64);
 
 /// How far one database has been written. Entries whose run carried less are ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub struct Written {
+pub struct WritePosition {
     database: DatabaseUuid,
-    epoch: WrittenEpoch,
+    epoch: WriteEpoch,
     id: TransactionId,
 }
 
 /// Plain data: a mark of a database under one of its names. Nodes and the store pass these on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub struct WrittenRecord {
+pub struct WriteRecord {
     /// The name.
     pub name: DatabaseTag,
     /// The mark.
-    pub written: Written,
+    pub written: WritePosition,
     /// What it marks; `None`: everything.
     pub tag: Option<TagId>,
 }
@@ -74,17 +74,17 @@ pub type Place = (DatabaseTag, DatabaseUuid, Option<TagId>);
 /// Later than every id.
 const UNSETTLED: TransactionId = TransactionId(u64::MAX);
 
-impl Written {
+impl WritePosition {
     /// The mark of a write at this position, or before it.
     #[must_use]
-    pub fn at(epoch: WrittenEpoch, position: Position) -> Self {
+    pub fn at(epoch: WriteEpoch, position: Position) -> Self {
         Self { database: position.database, epoch, id: position.id }
     }
 
     /// A mark that ends nothing.
     #[must_use]
     pub fn nothing(database: DatabaseUuid) -> Self {
-        Self { database, epoch: WrittenEpoch(0), id: TransactionId(0) }
+        Self { database, epoch: WriteEpoch(0), id: TransactionId(0) }
     }
 
     /// Whether it ends nothing in its database.
@@ -101,7 +101,7 @@ impl Written {
 
     /// The numbering of its id.
     #[must_use]
-    pub fn epoch(&self) -> WrittenEpoch {
+    pub fn epoch(&self) -> WriteEpoch {
         self.epoch
     }
 
@@ -147,7 +147,7 @@ impl Written {
         out.extend_from_slice(&self.id.0.to_be_bytes());
     }
 
-    /// Reads [`Written::write`]'s bytes off the front; `None` if these are none.
+    /// Reads [`WritePosition::write`]'s bytes off the front; `None` if these are none.
     #[must_use]
     pub fn read(bytes: &mut &[u8]) -> Option<Self> {
         let (database, rest) = bytes.split_first_chunk::<16>()?;
@@ -156,24 +156,24 @@ impl Written {
         *bytes = rest;
         Some(Self {
             database: DatabaseUuid(*database),
-            epoch: WrittenEpoch(u64::from_be_bytes(*epoch)),
+            epoch: WriteEpoch(u64::from_be_bytes(*epoch)),
             id: TransactionId(u64::from_be_bytes(*id)),
         })
     }
 
-    fn rank(&self) -> (WrittenEpoch, TransactionId) {
+    fn rank(&self) -> (WriteEpoch, TransactionId) {
         (self.epoch, self.id)
     }
 
-    fn next_epoch(&self) -> WrittenEpoch {
-        WrittenEpoch(self.epoch.0.saturating_add(1))
+    fn next_epoch(&self) -> WriteEpoch {
+        WriteEpoch(self.epoch.0.saturating_add(1))
     }
 }
 
-impl WrittenRecord {
+impl WriteRecord {
     /// The mark for everything.
     #[must_use]
-    pub fn of_all(name: DatabaseTag, written: Written) -> Self {
+    pub fn of_all(name: DatabaseTag, written: WritePosition) -> Self {
         Self { name, written, tag: None }
     }
 
@@ -193,7 +193,7 @@ impl WrittenRecord {
     /// digits of fixed length. The third part of two records is compared as text.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Written { database, epoch, id } = self.written;
+        let WritePosition { database, epoch, id } = self.written;
         let database = database.to_hex();
         let mut text = format!("{:016x} {database} {:016x}{:016x}", self.name.0, epoch.0, id.0);
         if let Some(tag) = self.tag {
@@ -202,7 +202,7 @@ impl WrittenRecord {
         text
     }
 
-    /// Reads [`WrittenRecord::to_text`]; `None` if the text is none.
+    /// Reads [`WriteRecord::to_text`]; `None` if the text is none.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
@@ -215,11 +215,11 @@ impl WrittenRecord {
             return None;
         }
         let database = DatabaseUuid::from_hex(database)?;
-        let (epoch, id) = (WrittenEpoch(hex(&rank[..16])?), TransactionId(hex(&rank[16..])?));
+        let (epoch, id) = (WriteEpoch(hex(&rank[..16])?), TransactionId(hex(&rank[16..])?));
         let tag = match tag {
             Some(tag) => Some(TagId(hex(tag)?)),
             None => None,
         };
-        Some(Self { name: DatabaseTag(hex(name)?), written: Written { database, epoch, id }, tag })
+        Some(Self { name: DatabaseTag(hex(name)?), written: WritePosition { database, epoch, id }, tag })
     }
 }

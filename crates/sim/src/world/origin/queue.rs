@@ -20,9 +20,9 @@ const WAIT: Duration = Duration::from_secs(1);
 pub const WAITING_PER_SLOT: usize = 64;
 
 /// A node's line.
-pub struct Line(Arc<Slots<PrincipalScope>>);
+pub struct NodeQueue(Arc<Slots<PrincipalScope>>);
 
-impl Line {
+impl NodeQueue {
     /// At most so many runs at a time. Its ticks end with it.
     #[must_use]
     pub fn of(slots_max: usize) -> Self {

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::limits::{MEMBERS_MAX, TELLER_TRANSIT_MS_MAX, TELLER_WINDOW_MS};
+use hopcache_core::limits::{CLOCK_TRANSIT_MS_MAX, CLOCK_WINDOW_MS, MEMBERS_MAX};
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::{Millis, MonoTime};
 
@@ -21,7 +21,7 @@ use crate::OriginTag;
 
 /// One life of a node. By its clock the times of its observations are exact relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-pub struct Teller {
+pub struct SenderClock {
     /// The node.
     pub node: OriginTag,
     /// Its life: in another one its clock begins anew.
@@ -30,13 +30,13 @@ pub struct Teller {
 
 /// The nodes that send observations, at most [`MEMBERS_MAX`].
 #[derive(Debug, Default)]
-pub struct Tellers {
-    known: BTreeMap<Teller, Record>,
+pub struct ClockOffsets {
+    known: BTreeMap<SenderClock, ClockOffset>,
 }
 
 /// The least (arrival − reading) in this window and in the one before it, in microseconds modulo 2⁶⁴.
 #[derive(Debug)]
-struct Record {
+struct ClockOffset {
     before: u64,
     least: u64,
     /// When this window began.
@@ -44,7 +44,7 @@ struct Record {
     heard: MonoTime,
 }
 
-impl Tellers {
+impl ClockOffsets {
     /// No nodes yet.
     #[must_use]
     pub fn new() -> Self {
@@ -52,22 +52,22 @@ impl Tellers {
     }
 
     /// The sending time, by this node's clock, of a message that came at `now`: never after `now`, and at most
-    /// [`TELLER_TRANSIT_MS_MAX`] before it. `reading` is its sender's clock at sending; any number is harmless.
-    pub fn sent_at(&mut self, teller: Teller, reading: MonoTime, now: MonoTime) -> MonoTime {
+    /// [`CLOCK_TRANSIT_MS_MAX`] before it. `reading` is its sender's clock at sending; any number is harmless.
+    pub fn sent_at(&mut self, sender: SenderClock, reading: MonoTime, now: MonoTime) -> MonoTime {
         let apart = now.0.wrapping_sub(reading.0);
-        if !self.known.contains_key(&teller) {
+        if !self.known.contains_key(&sender) {
             self.make_room();
-            self.known.insert(teller, Record { before: apart, least: apart, since: now, heard: now });
+            self.known.insert(sender, ClockOffset { before: apart, least: apart, since: now, heard: now });
             return now;
         }
-        let Some(record) = self.known.get_mut(&teller) else { return now };
+        let Some(record) = self.known.get_mut(&sender) else { return now };
         record.heard = record.heard.max(now);
-        if now.since(record.since) >= Millis(TELLER_WINDOW_MS) {
+        if now.since(record.since) >= Millis(CLOCK_WINDOW_MS) {
             (record.before, record.least, record.since) = (record.least, apart, now);
         }
         let transit = beyond(apart, record.before).max(beyond(apart, record.least));
         // A clock that stood still, or another clock: no sender waits this long for an answer.
-        if transit > i128::from(TELLER_TRANSIT_MS_MAX) * 1_000 {
+        if transit > i128::from(CLOCK_TRANSIT_MS_MAX) * 1_000 {
             (record.before, record.least, record.since) = (apart, apart, now);
             return now;
         }
@@ -82,7 +82,7 @@ impl Tellers {
         if self.known.len() < MEMBERS_MAX {
             return;
         }
-        let oldest = self.known.iter().min_by_key(|(_, record)| record.heard).map(|(teller, _)| *teller);
+        let oldest = self.known.iter().min_by_key(|(_, record)| record.heard).map(|(sender, _)| *sender);
         if let Some(oldest) = oldest {
             self.known.remove(&oldest);
         }

@@ -11,7 +11,7 @@ use crate::SourceId;
 
 /// The wanted sources of one slice.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeenSlice {
+pub struct SourceSlice {
     /// Each with its sightings, decayed.
     pub wanted: Vec<(SourceId, f64)>,
     /// The source after which the next slice begins; `None` at the end.
@@ -20,12 +20,12 @@ pub struct SeenSlice {
 
 /// The most frequent sources of several slices.
 #[derive(Debug)]
-pub struct MostSeen {
+pub struct FrequentSources {
     max: usize,
     found: Vec<(SourceId, f64)>,
 }
 
-impl MostSeen {
+impl FrequentSources {
     /// Empty, for at most `max` sources.
     #[must_use]
     pub const fn new(max: usize) -> Self {
@@ -57,7 +57,7 @@ impl Successors {
     /// All pattern sources, most frequent first, at most `max`.
     #[must_use]
     pub fn patterns(&self, max: usize, now: MonoTime) -> Vec<SourceView> {
-        let mut most = MostSeen::new(max);
+        let mut most = FrequentSources::new(max);
         most.take(self.seen_slice(None, usize::MAX, now, |source, _| source.is_pattern()).wanted);
         most.sources().into_iter().filter_map(|source| self.view(source, now)).collect()
     }
@@ -70,9 +70,9 @@ impl Successors {
         count: usize,
         now: MonoTime,
         mut is_wanted: impl FnMut(SourceId, Option<&str>) -> bool,
-    ) -> SeenSlice {
+    ) -> SourceSlice {
         let behind = (from.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let mut slice = SeenSlice::default();
+        let mut slice = SourceSlice::default();
         let mut looked_at = 0;
         for (source, held) in self.table.sources.range(behind).take(count) {
             looked_at += 1;

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::MARKS_SHOWN_MAX;
+use hopcache_core::limits::POSITIONS_SHOWN_MAX;
 use hopcache_core::tags::TagId;
-use hopcache_core::written::WrittenRecord;
+use hopcache_core::write_position::WriteRecord;
 use hopcache_cypher::tags::ReadTags;
 
 use crate::writes::Writes;
 
 /// Plain data: how far a database has been written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatabaseMarks {
+pub struct DatabasePositions {
     /// Its name; `None` if no write went through this node, so that only a digest of the name is known.
     pub name: Option<Arc<str>>,
     /// Begins anew when ids go back.
@@ -32,30 +32,30 @@ pub fn watched_words(statement: &str) -> Vec<(TagId, String)> {
 impl Writes {
     /// The latest marks of every database, as this node knows them.
     #[must_use]
-    pub fn marks(&self) -> Vec<DatabaseMarks> {
-        let records = self.cache.written().records();
+    pub fn database_positions(&self) -> Vec<DatabasePositions> {
+        let records = self.cache.write_positions().records();
         let shown = self.shown.lock().clone();
-        let marks = |name: DatabaseTag| {
-            let newest = self.cache.written().of(name)?;
+        let database_positions = |name: DatabaseTag| {
+            let newest = self.cache.write_positions().of(name)?;
             let tags = latest(records.iter().filter(|record| record.name == name));
-            Some(DatabaseMarks {
+            Some(DatabasePositions {
                 name: shown.get(&name).cloned(),
                 epoch: newest.epoch().0,
                 newest: newest.position().map(|position| position.id.0),
                 tags,
             })
         };
-        self.cache.written().names().into_iter().filter_map(marks).collect()
+        self.cache.write_positions().names().into_iter().filter_map(database_positions).collect()
     }
 }
 
 /// The latest ones first.
-fn latest<'a>(records: impl Iterator<Item = &'a WrittenRecord>) -> Vec<(Option<TagId>, Option<u64>)> {
-    let id = |record: &WrittenRecord| record.written.position().map(|position| position.id.0);
-    let mut marks: Vec<_> = records.map(|record| (record.tag, id(record))).collect();
-    marks.sort_by_key(|(tag, id)| (std::cmp::Reverse(id.unwrap_or(u64::MAX)), *tag));
-    marks.truncate(MARKS_SHOWN_MAX);
-    marks
+fn latest<'a>(records: impl Iterator<Item = &'a WriteRecord>) -> Vec<(Option<TagId>, Option<u64>)> {
+    let id = |record: &WriteRecord| record.written.position().map(|position| position.id.0);
+    let mut database_positions: Vec<_> = records.map(|record| (record.tag, id(record))).collect();
+    database_positions.sort_by_key(|(tag, id)| (std::cmp::Reverse(id.unwrap_or(u64::MAX)), *tag));
+    database_positions.truncate(POSITIONS_SHOWN_MAX);
+    database_positions
 }
 
 #[cfg(test)]

@@ -2,54 +2,51 @@
 
 use std::collections::BTreeMap;
 
-use super::{Place, Written, WrittenRecord};
+use super::{Place, WritePosition, WriteRecord};
 use crate::bookmark::DatabaseUuid;
 use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX};
 use crate::node::NodeName;
-use crate::proof::{LookNumber, Report};
+use crate::proof::{PollNumber, Report};
 use crate::time::{Millis, MonoTime};
 
 /// The marks, and the nodes that listen for them.
 #[derive(Debug, Clone, Default)]
-pub struct WrittenBoard {
-    marks: BTreeMap<Place, Written>,
+pub struct WriteBoard {
+    positions: BTreeMap<Place, WritePosition>,
     /// Each with the end of its lease.
     listeners: BTreeMap<NodeName, MonoTime>,
-    looks: LookNumber,
-    reports: BTreeMap<Named, Report>,
+    polls: PollNumber,
+    reports: BTreeMap<NamedDatabase, Report>,
     /// The databases that names lead to, by what nodes with an address have said.
     remembered: BTreeMap<(ServerTag, DatabaseTag), DatabaseUuid>,
 }
 
 /// A database by one of its names.
-type Named = (DatabaseTag, DatabaseUuid);
+type NamedDatabase = (DatabaseTag, DatabaseUuid);
 
-impl WrittenBoard {
+impl WriteBoard {
     /// Keeps these records, or later ones that it has. Returns the nodes that listen, each with the rest of its lease; and where
     /// ids are counted anew since the records, the latest mark of each such database as one of everything.
     pub fn tell(
         &mut self,
         now: MonoTime,
-        records: &[WrittenRecord],
-    ) -> (Vec<(NodeName, Millis)>, Vec<WrittenRecord>) {
+        records: &[WriteRecord],
+    ) -> (Vec<(NodeName, Millis)>, Vec<WriteRecord>) {
         records.iter().for_each(|record| self.keep(record));
         let left = |(node, ends): (&NodeName, &MonoTime)| (node.clone(), ends.since(now));
         let listeners = self.listeners.iter().filter(|(_, ends)| **ends > now).map(left).collect();
         let anew: BTreeMap<_, _> = records.iter().filter_map(|record| self.anew(record)).collect();
-        (
-            listeners,
-            anew.into_iter().map(|((name, _), written)| WrittenRecord::of_all(name, written)).collect(),
-        )
+        (listeners, anew.into_iter().map(|((name, _), written)| WriteRecord::of_all(name, written)).collect())
     }
 
-    fn anew(&self, record: &WrittenRecord) -> Option<(Named, Written)> {
+    fn anew(&self, record: &WriteRecord) -> Option<(NamedDatabase, WritePosition)> {
         let named = named(record);
-        let latest = self.of(named).map(|(_, written)| *written).max_by_key(Written::rank)?;
+        let latest = self.of(named).map(|(_, written)| *written).max_by_key(WritePosition::rank)?;
         (latest.epoch > record.written.epoch).then_some((named, latest))
     }
 
-    fn keep(&mut self, record: &WrittenRecord) {
+    fn keep(&mut self, record: &WriteRecord) {
         if self.is_known(record) {
             return;
         }
@@ -58,87 +55,92 @@ impl WrittenBoard {
             return;
         }
         if record.tag.is_none() {
-            let is_ended = |place: &Place, known: &Written| {
+            let is_ended = |place: &Place, known: &WritePosition| {
                 (place.0, place.1) == named(record) && record.written.is_at_or_after(known)
             };
-            self.marks.retain(|place, known| !is_ended(place, known));
+            self.positions.retain(|place, known| !is_ended(place, known));
         }
-        if !self.marks.contains_key(&record.place()) && self.marks.len() >= WRITTEN_RECORDS_MAX {
+        if !self.positions.contains_key(&record.place()) && self.positions.len() >= WRITTEN_RECORDS_MAX {
             self.forget_tags();
             // A tag's later mark may mark everything now.
             if self.is_known(record) {
                 return;
             }
         }
-        self.marks.insert(record.place(), record.written);
+        self.positions.insert(record.place(), record.written);
     }
 
     /// Whether there is room for another database by this name. In a full board it takes the place of those that have the name.
     fn has_room(&mut self, name: DatabaseTag) -> bool {
         if self.databases() >= WRITTEN_DATABASES_MAX {
-            self.marks.retain(|(each, ..), _| *each != name);
+            self.positions.retain(|(each, ..), _| *each != name);
         }
         self.databases() < WRITTEN_DATABASES_MAX
     }
 
     /// Whether there is a mark at or after this one, of the same thing or of everything.
-    fn is_known(&self, record: &WrittenRecord) -> bool {
+    fn is_known(&self, record: &WriteRecord) -> bool {
         let places = [record.place(), record.place_of_all()];
         places
             .iter()
-            .any(|place| self.marks.get(place).is_some_and(|known| known.is_at_or_after(&record.written)))
+            .any(|place| self.positions.get(place).is_some_and(|known| known.is_at_or_after(&record.written)))
     }
 
     /// There is no room for another record: the latest record of each database marks everything, and is the only one.
     fn forget_tags(&mut self) {
-        let mut latest = BTreeMap::<Named, Written>::new();
-        for ((name, database, _), written) in &self.marks {
+        let mut latest = BTreeMap::<NamedDatabase, WritePosition>::new();
+        for ((name, database, _), written) in &self.positions {
             let known = latest.entry((*name, *database)).or_insert(*written);
             if !known.is_at_or_after(written) {
                 *known = *written;
             }
         }
-        self.marks = latest.into_iter().map(|((name, of), written)| ((name, of, None), written)).collect();
+        self.positions =
+            latest.into_iter().map(|((name, of), written)| ((name, of, None), written)).collect();
     }
 
-    fn of(&self, (name, database): Named) -> impl Iterator<Item = (&Place, &Written)> {
+    fn of(&self, (name, database): NamedDatabase) -> impl Iterator<Item = (&Place, &WritePosition)> {
         let is_its = move |place: &Place| (place.0, place.1) == (name, database);
-        self.marks.range((name, database, None)..).take_while(move |(place, _)| is_its(place))
+        self.positions.range((name, database, None)..).take_while(move |(place, _)| is_its(place))
     }
 
     fn databases(&self) -> usize {
-        let mut databases: Vec<Named> =
-            self.marks.keys().map(|(name, database, _)| (*name, *database)).collect();
+        let mut databases: Vec<NamedDatabase> =
+            self.positions.keys().map(|(name, database, _)| (*name, *database)).collect();
         databases.dedup();
         databases.len()
     }
 
     /// Every record.
     #[must_use]
-    pub fn records(&self) -> Vec<WrittenRecord> {
-        let record = |((name, _, tag), written)| WrittenRecord { name, written, tag };
-        self.marks.iter().map(|(place, written)| record((*place, *written))).collect()
+    pub fn records(&self) -> Vec<WriteRecord> {
+        let record = |((name, _, tag), written)| WriteRecord { name, written, tag };
+        self.positions.iter().map(|(place, written)| record((*place, *written))).collect()
     }
 
     /// A look: the node listens from now on, for this time.
-    pub fn hear(&mut self, now: MonoTime, node: &NodeName, lease_ms: Millis) -> Heard {
+    pub fn hear(&mut self, now: MonoTime, node: &NodeName, lease_ms: Millis) -> StorePoll {
         self.listeners.retain(|_, ends| *ends > now);
         if self.listeners.len() < WRITTEN_LISTENERS_MAX || self.listeners.contains_key(node) {
             self.listeners.insert(node.clone(), now + lease_ms);
         }
-        self.looks.0 += 1;
-        Heard { records: self.records(), look: self.looks, reports: self.reports.values().cloned().collect() }
+        self.polls.0 += 1;
+        StorePoll {
+            records: self.records(),
+            poll: self.polls,
+            reports: self.reports.values().cloned().collect(),
+        }
     }
 
     /// Keeps a watcher's report, unless there is one of a later look of the same database by the same name. A look that has not been
     /// yet was of another numbering: the content has been lost since.
     pub fn report(&mut self, report: &Report) {
-        if report.looked > self.looks {
+        if report.polled > self.polls {
             return;
         }
         let named = (report.name, report.database);
         let known = self.reports.get(&named);
-        if known.is_some_and(|known| known.looked > report.looked) {
+        if known.is_some_and(|known| known.polled > report.polled) {
             return;
         }
         let is_new = known.is_none();
@@ -168,21 +170,21 @@ impl WrittenBoard {
     /// The reports are forgotten, and looks have other numbers: the content is of another life.
     pub fn forget_reports(&mut self) {
         self.reports.clear();
-        self.looks = LookNumber::default();
+        self.polls = PollNumber::default();
     }
 }
 
-fn named(record: &WrittenRecord) -> Named {
+fn named(record: &WriteRecord) -> NamedDatabase {
     (record.name, record.written.database)
 }
 
 /// Plain data: what a look at the store brings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct StorePoll {
     /// Every mark.
-    pub records: Vec<WrittenRecord>,
+    pub records: Vec<WriteRecord>,
     /// The number of this look.
-    pub look: LookNumber,
+    pub poll: PollNumber,
     /// Every report.
     pub reports: Vec<Report>,
 }

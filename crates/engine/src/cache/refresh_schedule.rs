@@ -10,18 +10,18 @@ use hopcache_core::limits::REFRESH_PLANS_MAX;
 use hopcache_core::refresh::{Cost, CostHistory, Plan};
 use hopcache_core::time::Millis;
 
-use crate::cache::steps::Steps;
+use crate::cache::packed_duration::PackedDuration;
 
 /// When to look, and the plan. A soft TTL over 49 days counts as 49 days: then a hit decides more often than it must. Times are spans
-/// from the start of the copy's read, [`Steps::down`].
+/// from the start of the copy's read, [`PackedDuration::down`].
 #[derive(Debug)]
-pub(crate) struct CopyPace {
+pub(crate) struct RefreshSchedule {
     /// A fresh hit with more of the soft TTL left than this decides nothing.
     look_ms: AtomicU32,
     /// With this much left or less, the plan is made anew: the rate has changed meanwhile.
     replan_ms: AtomicU32,
     /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one. Before the first plan: the key's cost, for the
-    /// first plan ([`CopyPace::set_first_cost`]); zero if it is not known.
+    /// first plan ([`RefreshSchedule::set_first_cost`]); zero if it is not known.
     plan: AtomicU64,
     /// No refresh begins before.
     refresh_after: AtomicU32,
@@ -34,7 +34,7 @@ const IS_FIRST_COST: u64 = 1 << 63;
 /// The last bits of a tail are the number of runs. It is good for six digits without them.
 const RUNS: u64 = 7;
 
-impl Default for CopyPace {
+impl Default for RefreshSchedule {
     fn default() -> Self {
         Self {
             // The first hit decides whether the copy gets a plan.
@@ -47,7 +47,7 @@ impl Default for CopyPace {
     }
 }
 
-impl CopyPace {
+impl RefreshSchedule {
     /// Whether a fresh hit with `left` of the soft TTL has something to decide.
     pub(crate) fn looks_at(&self, left: Millis) -> bool {
         short(left.0) <= self.look_ms.load(Ordering::Relaxed)
@@ -99,24 +99,24 @@ impl CopyPace {
 
     /// Whether a refresh may begin so long after the copy's read.
     pub(crate) fn is_due(&self, after: Millis) -> bool {
-        Steps::down(after).0 >= self.refresh_after.load(Ordering::Relaxed)
+        PackedDuration::down(after).0 >= self.refresh_after.load(Ordering::Relaxed)
     }
 
     /// Allows no refresh before `after`. Then there will be `left` of the soft TTL.
     pub(crate) fn put_off(&self, after: Millis, left: Millis) {
-        self.refresh_after.store(Steps::up(after).0, Ordering::Relaxed);
+        self.refresh_after.store(PackedDuration::up(after).0, Ordering::Relaxed);
         self.look_ms.store(short(left.0), Ordering::Relaxed);
     }
 
     /// Marks that another node owns the copy's key, so long after its read. Returns whether this is new.
     pub(crate) fn leave(&self, after: Millis) -> bool {
-        let marked = Steps::down(after).0.saturating_add(1);
+        let marked = PackedDuration::down(after).0.saturating_add(1);
         self.left.compare_exchange(0, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// When another node became the owner of its key, if one did.
     pub(crate) fn left(&self) -> Option<Millis> {
-        self.left.load(Ordering::Relaxed).checked_sub(1).map(|steps| Steps(steps).span())
+        self.left.load(Ordering::Relaxed).checked_sub(1).map(|steps| PackedDuration(steps).span())
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
 
     use super::*;
-    use crate::cache::steps::{EXACT_MS, STEP_MS};
+    use crate::cache::packed_duration::{EXACT_MS, STEP_MS};
 
     #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
     fn plan(scale_ms: f64, ahead_ms: f64) -> Plan {
@@ -152,18 +152,18 @@ mod tests {
     /// A plan is made at most about 32 times in a copy's life, however many hits there are.
     #[test]
     fn a_copys_plan_is_made_seldom() {
-        let (ttl_ms, pace) = (Millis(60_000), CopyPace::default());
+        let (ttl_ms, schedule) = (Millis(60_000), RefreshSchedule::default());
         let plan = plan(50.0, 0.0);
         let mut plans = 0;
         let mut looks = 0;
         for left in (1..=ttl_ms.0).rev().map(Millis) {
-            if !pace.looks_at(left) {
+            if !schedule.looks_at(left) {
                 continue;
             }
             looks += 1;
-            if pace.plan(left).is_none() {
+            if schedule.plan(left).is_none() {
                 plans += 1;
-                pace.keep(&plan, left, ttl_ms);
+                schedule.keep(&plan, left, ttl_ms);
             }
         }
         assert!((30..=33).contains(&plans), "{plans} plans");
@@ -173,32 +173,32 @@ mod tests {
 
     #[test]
     fn a_plan_is_kept_as_it_was() {
-        let pace = CopyPace::default();
-        pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
-        assert_eq!(pace.plan(Millis(49_000)), Some(plan(12.5, 750.0)));
-        assert_eq!(pace.plan(Millis(40_000)), None, "made anew");
+        let schedule = RefreshSchedule::default();
+        schedule.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
+        assert_eq!(schedule.plan(Millis(49_000)), Some(plan(12.5, 750.0)));
+        assert_eq!(schedule.plan(Millis(40_000)), None, "made anew");
     }
 
     #[test]
     fn a_copy_put_off_is_looked_at_again_when_that_is_over() {
-        let pace = CopyPace::default();
-        pace.put_off(Millis(50_000), Millis(10_000));
-        assert!(!pace.looks_at(Millis(10_001)) && pace.looks_at(Millis(10_000)));
-        assert!(!pace.is_due(Millis(49_999)) && pace.is_due(Millis(50_000)));
-        pace.put_off(Millis(70_000), Millis(0));
-        assert!(!pace.looks_at(Millis(1)), "not while it is fresh");
+        let schedule = RefreshSchedule::default();
+        schedule.put_off(Millis(50_000), Millis(10_000));
+        assert!(!schedule.looks_at(Millis(10_001)) && schedule.looks_at(Millis(10_000)));
+        assert!(!schedule.is_due(Millis(49_999)) && schedule.is_due(Millis(50_000)));
+        schedule.put_off(Millis(70_000), Millis(0));
+        assert!(!schedule.looks_at(Millis(1)), "not while it is fresh");
     }
 
     #[test]
     fn the_first_cost_is_there_until_the_first_plan() {
-        let pace = CopyPace::default();
-        assert_eq!(pace.first_cost(), None);
+        let schedule = RefreshSchedule::default();
+        assert_eq!(schedule.first_cost(), None);
         let mut cost = CostHistory::default();
         cost.observe(Millis(10_000));
-        pace.set_first_cost(&cost);
-        assert_eq!((pace.first_cost(), pace.plan(Millis(50_000))), (Some(cost), None));
-        pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
-        assert_eq!(pace.first_cost(), None);
+        schedule.set_first_cost(&cost);
+        assert_eq!((schedule.first_cost(), schedule.plan(Millis(50_000))), (Some(cost), None));
+        schedule.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
+        assert_eq!(schedule.first_cost(), None);
     }
 
     /// A pattern's history counts as four runs, and the key's own run as one.
@@ -206,9 +206,9 @@ mod tests {
     fn the_first_cost_weighs_as_many_runs_as_it_had() {
         let mut cost = CostHistory::of_cost(Cost { mean_ms: 400.0, tail_ms: 900.0 });
         cost.observe(Millis(50));
-        let pace = CopyPace::default();
-        pace.set_first_cost(&cost);
-        let mut kept = pace.first_cost().unwrap();
+        let schedule = RefreshSchedule::default();
+        schedule.set_first_cost(&cost);
+        let mut kept = schedule.first_cost().unwrap();
         assert_eq!(kept.runs(), 5);
         for history in [&mut cost, &mut kept] {
             history.observe(Millis(50));
@@ -222,21 +222,21 @@ mod tests {
     #[test]
     fn a_copy_of_years_is_put_off_and_left_as_a_young_one_is() {
         for ms in [0, EXACT_MS - 1, EXACT_MS, 1 << 32, (1 << 33) + 77, ENTRY_LIFE_MS_MAX] {
-            let (pace, now) = (CopyPace::default(), Millis(ms));
-            pace.put_off(Millis(ms + 1_000), Millis(0));
-            assert!(!pace.is_due(now) && !pace.is_due(Millis(ms + 999)), "put off at {ms}");
-            assert!(pace.is_due(Millis(ms + 1_000 + STEP_MS)));
-            assert!(pace.leave(now));
-            let left = pace.left().unwrap();
+            let (schedule, now) = (RefreshSchedule::default(), Millis(ms));
+            schedule.put_off(Millis(ms + 1_000), Millis(0));
+            assert!(!schedule.is_due(now) && !schedule.is_due(Millis(ms + 999)), "put off at {ms}");
+            assert!(schedule.is_due(Millis(ms + 1_000 + STEP_MS)));
+            assert!(schedule.leave(now));
+            let left = schedule.left().unwrap();
             assert!(left <= now && left.0 + STEP_MS > ms, "left at {ms}, not at {left:?}");
         }
     }
 
     #[test]
     fn a_copy_is_left_once() {
-        let pace = CopyPace::default();
-        assert_eq!(pace.left(), None);
-        assert!(pace.leave(Millis(0)) && !pace.leave(Millis(7)));
-        assert_eq!(pace.left(), Some(Millis(0)));
+        let schedule = RefreshSchedule::default();
+        assert_eq!(schedule.left(), None);
+        assert!(schedule.leave(Millis(0)) && !schedule.leave(Millis(7)));
+        assert_eq!(schedule.left(), Some(Millis(0)));
     }
 }

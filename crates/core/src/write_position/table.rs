@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::known::{Known, KnownDatabases, Learned, Whose};
-use super::marks::Marks;
+use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
 use super::names::NameTable;
-use super::{Written, WrittenEpoch, WrittenRecord};
+use super::tag_positions::TagPositions;
+use super::{WriteEpoch, WritePosition, WriteRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{SKETCH_IDLE_MS, SKETCHES_MAX, WRITTEN_DATABASES_MAX};
@@ -18,11 +18,11 @@ use crate::time::{Millis, MonoTime};
 /// other. A name may lead to another database than before (a server was replaced). Then the entries of the former one
 /// are ended as well.
 #[derive(Debug, Clone, Default)]
-pub struct WrittenTable {
+pub struct WritePositionTable {
     known: KnownDatabases,
     /// The databases that others have written, by the names that they used.
     told: BTreeSet<(DatabaseTag, DatabaseUuid)>,
-    marks: BTreeMap<DatabaseUuid, Marks>,
+    positions: BTreeMap<DatabaseUuid, TagPositions>,
     names: NameTable,
 }
 
@@ -48,7 +48,7 @@ impl Change {
     }
 }
 
-impl WrittenTable {
+impl WritePositionTable {
     /// The empty table of a node whose Neo4j has this address.
     #[must_use]
     pub fn at(server: ServerTag) -> Self {
@@ -57,33 +57,35 @@ impl WrittenTable {
 
     /// The latest mark of the database behind a name; `None` if nothing was written, as far as is known.
     #[must_use]
-    pub fn of(&self, name: DatabaseTag) -> Option<Written> {
-        self.marks_of(name).map(Marks::newest)
+    pub fn of(&self, name: DatabaseTag) -> Option<WritePosition> {
+        self.positions_of(name).map(TagPositions::newest)
     }
 
     /// The latest mark of a database.
     #[must_use]
-    pub fn of_database(&self, database: DatabaseUuid) -> Option<Written> {
-        self.marks.get(&database).map(Marks::newest)
+    pub fn of_database(&self, database: DatabaseUuid) -> Option<WritePosition> {
+        self.positions.get(&database).map(TagPositions::newest)
     }
 
     /// The mark of the database behind a name, for a read that depends on these tags; of all tags if they are not known.
     #[must_use]
-    pub fn needed(&self, name: DatabaseTag, reads: Option<&[TagId]>) -> Option<Written> {
+    pub fn needed(&self, name: DatabaseTag, reads: Option<&[TagId]>) -> Option<WritePosition> {
         self.needed_by(name, reads.into())
     }
 
     /// The mark of the database behind a name, for a read that depends on this. The last write that may have changed what the read needs
     /// is at this mark, or before it: a write that a [`Refinement`](crate::tags::Refinement) separates from each need has not.
     #[must_use]
-    pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<Written> {
-        self.marks_of(name).map(|marks| marks.needed(reads, &self.names))
+    pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<WritePosition> {
+        self.positions_of(name).map(|positions| positions.needed(reads, &self.names))
     }
 
     /// Whether a foreign transaction may have touched what a run of this range read.
     #[must_use]
     pub fn is_foreign_to(&self, range: &ReadRange) -> bool {
-        self.marks.get(&range.to().database).is_some_and(|marks| !marks.foreign().is_seen_by(range))
+        self.positions
+            .get(&range.to().database)
+            .is_some_and(|positions| !positions.foreign().is_seen_by(range))
     }
 
     /// The database behind a name. While this node's Neo4j has not told it: the only one that others have by this name, or the only
@@ -98,15 +100,15 @@ impl WrittenTable {
         match (told.next(), told.next()) {
             (Some((_, only)), None) => Some(*only),
             (None, _) => {
-                let mut written = self.marks.keys().filter(|database| **database != DatabaseUuid::SYSTEM);
+                let mut written = self.positions.keys().filter(|database| **database != DatabaseUuid::SYSTEM);
                 written.next().copied().filter(|_| written.next().is_none())
             }
             _ => None,
         }
     }
 
-    fn marks_of(&self, name: DatabaseTag) -> Option<&Marks> {
-        self.marks.get(&self.database_of(name)?)
+    fn positions_of(&self, name: DatabaseTag) -> Option<&TagPositions> {
+        self.positions.get(&self.database_of(name)?)
     }
 
     /// Whether a write has ended what a run by this name read. `read` is its range, and when it began. The range shows the database,
@@ -118,12 +120,15 @@ impl WrittenTable {
         reads: Option<&[TagId]>,
         read: Option<(&ReadRange, MonoTime)>,
     ) -> bool {
-        let Some((range, read_started)) = read else { return self.marks.values().any(Marks::ends_any) };
+        let Some((range, read_started)) = read else {
+            return self.positions.values().any(TagPositions::ends_any);
+        };
         let database = range.to().database;
         let is_renamed = self.known.of(name).is_some_and(|now| now.database != database);
-        let has_ended = |marks: &Marks| !marks.needed(reads.into(), &self.names).is_seen_by(range);
+        let has_ended =
+            |positions: &TagPositions| !positions.needed(reads.into(), &self.names).is_seen_by(range);
         is_renamed
-            || self.marks.get(&database).is_some_and(has_ended)
+            || self.positions.get(&database).is_some_and(has_ended)
             || self.is_of_earlier_epoch(range, read_started)
     }
 
@@ -139,15 +144,17 @@ impl WrittenTable {
     pub fn is_of_earlier_epoch(&self, range: &ReadRange, read_started: MonoTime) -> bool {
         let database = range.to().database;
         let ended = range.to().id;
-        self.marks.get(&database).is_some_and(|marks| marks.is_of_earlier_epoch(ended, read_started))
+        self.positions
+            .get(&database)
+            .is_some_and(|positions| positions.is_of_earlier_epoch(ended, read_started))
     }
 
     /// The mark after a write by this name whose answer was lost; `None` if its database is not known.
     #[must_use]
-    pub fn in_doubt(&self, name: DatabaseTag) -> Option<Written> {
+    pub fn in_doubt(&self, name: DatabaseTag) -> Option<WritePosition> {
         let database = self.database_of(name)?;
-        let now = self.marks.get(&database).map(Marks::newest);
-        Some(now.unwrap_or(Written::nothing(database)).in_doubt())
+        let now = self.positions.get(&database).map(TagPositions::newest);
+        Some(now.unwrap_or(WritePosition::nothing(database)).in_doubt())
     }
 
     /// Each name with each database that it is known, or said, to lead to.
@@ -177,121 +184,127 @@ impl WrittenTable {
 
     /// Every record.
     #[must_use]
-    pub fn records(&self) -> Vec<WrittenRecord> {
+    pub fn records(&self) -> Vec<WriteRecord> {
         let mut records = Vec::new();
         for (name, database) in self.named() {
-            let Some(marks) = self.marks.get(&database) else { continue };
-            records.push(WrittenRecord::of_all(name, marks.all()));
-            records.extend(marks.tags().map(|(tag, written)| WrittenRecord {
+            let Some(positions) = self.positions.get(&database) else { continue };
+            records.push(WriteRecord::of_all(name, positions.all()));
+            records.extend(positions.tags().map(|(tag, written)| WriteRecord {
                 name,
                 written,
                 tag: Some(tag),
             }));
         }
-        records.sort_unstable_by_key(WrittenRecord::place);
+        records.sort_unstable_by_key(WriteRecord::place);
         records
     }
 
     /// The mark for everything of a database, by this name.
     #[must_use]
-    pub fn record_of_all(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WrittenRecord> {
-        self.marks.get(&database).map(|marks| WrittenRecord::of_all(name, marks.all()))
+    pub fn record_of_all(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<WriteRecord> {
+        self.positions.get(&database).map(|positions| WriteRecord::of_all(name, positions.all()))
     }
 
     /// The records of a write that has left this mark, and has touched this. Where the ids are counted anew, or are not known,
     /// it has touched anything.
     #[must_use]
-    pub fn records_of(&self, name: DatabaseTag, written: Written, touched: &Touched) -> Vec<WrittenRecord> {
-        let is_counted = match self.marks.get(&written.database) {
-            Some(marks) => marks.counts(written.epoch),
-            None => written.epoch == WrittenEpoch::default(),
+    pub fn records_of(
+        &self,
+        name: DatabaseTag,
+        written: WritePosition,
+        touched: &Touched,
+    ) -> Vec<WriteRecord> {
+        let is_counted = match self.positions.get(&written.database) {
+            Some(positions) => positions.counts(written.epoch),
+            None => written.epoch == WriteEpoch::default(),
         };
         match touched {
             Touched::These(tags) if is_counted && !written.is_unsettled() => {
-                tags.iter().map(|tag| WrittenRecord { name, written, tag: Some(*tag) }).collect()
+                tags.iter().map(|tag| WriteRecord { name, written, tag: Some(*tag) }).collect()
             }
-            Touched::These(_) | Touched::Anything => vec![WrittenRecord::of_all(name, written)],
+            Touched::These(_) | Touched::Anything => vec![WriteRecord::of_all(name, written)],
         }
     }
 
     /// Whether there is no mark.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.marks.is_empty()
+        self.positions.is_empty()
     }
 
     /// The mark after Neo4j was asked for its newest transaction. `before` is the mark of the name from before the question.
     /// The second value says whether ids have gone back.
     #[must_use]
-    pub fn after_asking(&self, before: Option<Written>, newest: Position) -> (Written, bool) {
-        let marks = self.marks.get(&newest.database);
-        let epoch_now = marks.map(|marks| marks.all().epoch);
+    pub fn after_asking(&self, before: Option<WritePosition>, newest: Position) -> (WritePosition, bool) {
+        let positions = self.positions.get(&newest.database);
+        let epoch_now = positions.map(|positions| positions.all().epoch);
         let Some(before) = before.filter(|before| before.database == newest.database) else {
-            return (Written::at(epoch_now.unwrap_or_default(), newest), false);
+            return (WritePosition::at(epoch_now.unwrap_or_default(), newest), false);
         };
         // A mark in doubt is later than every id, and hides a step back.
-        let known = match marks {
+        let known = match positions {
             _ if !before.is_unsettled() => before.id,
-            Some(marks) => marks.known_before(&before),
+            Some(positions) => positions.known_before(&before),
             None => TransactionId(0),
         };
         let is_back = newest.id < known;
         // Another one has noticed, if the epoch has begun since the question.
         let is_news = epoch_now.is_none_or(|epoch| epoch == before.epoch);
         let epoch = if is_back || before.is_unsettled() { before.next_epoch() } else { before.epoch };
-        (Written::at(epoch, newest), is_back && is_news)
+        (WritePosition::at(epoch, newest), is_back && is_news)
     }
 
     /// The mark after a write of this node that ended with this position. `before` is the mark of the name from before the
     /// write was sent. The second value says whether ids have gone back.
     #[must_use]
-    pub fn after_own_write(&self, before: Option<Written>, own: Position) -> (Written, bool) {
-        let Some(now) = self.marks.get(&own.database).map(Marks::newest) else {
-            return (Written::at(WrittenEpoch::default(), own), false);
+    pub fn after_own_write(&self, before: Option<WritePosition>, own: Position) -> (WritePosition, bool) {
+        let Some(now) = self.positions.get(&own.database).map(TagPositions::newest) else {
+            return (WritePosition::at(WriteEpoch::default(), own), false);
         };
         if now.is_unsettled() {
-            return (Written { epoch: now.next_epoch(), ..now }, false);
+            return (WritePosition { epoch: now.next_epoch(), ..now }, false);
         }
-        let was_later = |before: &Written| before.is_comparable(&now) && before.id > own.id;
+        let was_later = |before: &WritePosition| before.is_comparable(&now) && before.id > own.id;
         let is_back = before.as_ref().is_some_and(was_later);
         let epoch = if is_back { now.next_epoch() } else { now.epoch };
-        (Written::at(epoch, own), is_back)
+        (WritePosition::at(epoch, own), is_back)
     }
 
     /// Takes a record that this node hears at `now`. Of a record's write nothing more is known: it ends all that depends on the tag.
-    pub fn take(&mut self, record: WrittenRecord, now: MonoTime) -> Change {
-        self.take_with(&record, |marks, _| marks.take(record.tag, record.written, now))
+    pub fn take(&mut self, record: WriteRecord, now: MonoTime) -> Change {
+        self.take_with(&record, |positions, _| positions.take(record.tag, record.written, now))
     }
 
     /// Takes a write that this node hears of at `now`, by this name, with what refines its tags. A tag that is not refined is taken as by
-    /// [`WrittenTable::take`]. Repetition and order change nothing: an earlier write is taken as well as a later one.
+    /// [`WritePositionTable::take`]. Repetition and order change nothing: an earlier write is taken as well as a later one.
     pub fn take_write(
         &mut self,
         name: DatabaseTag,
-        (written, touched): (Written, &TouchedTags),
+        (written, touched): (WritePosition, &TouchedTags),
         now: MonoTime,
     ) -> Change {
         let has_anchors = touched.refinement().is_some_and(|refinement| !refinement.anchors().is_empty());
-        let record = WrittenRecord::of_all(name, written);
+        let record = WriteRecord::of_all(name, written);
         if touched.tags().is_empty() {
             return Change::Known;
         }
         if has_anchors && !self.makes_room_for_anchors(written.database, now) {
             let loose = TouchedTags::new(touched.tags().iter().copied(), None);
-            return self.take_with(&record, |marks, names| marks.take_write((written, &loose), now, names));
+            return self
+                .take_with(&record, |positions, names| positions.take_write((written, &loose), now, names));
         }
-        self.take_with(&record, |marks, names| marks.take_write((written, touched), now, names))
+        self.take_with(&record, |positions, names| positions.take_write((written, touched), now, names))
     }
 
     /// Takes a record that came beside the writes of which it is the sum. It changes nothing if a write to the tag is known that is as
     /// late.
     ///
-    /// Each write that the record sums up has come by [`WrittenTable::take_write`]. Where one may lack, [`WrittenTable::unrefine`]
+    /// Each write that the record sums up has come by [`WritePositionTable::take_write`]. Where one may lack, [`WritePositionTable::unrefine`]
     /// follows under the same lock, or what the lacking one has ended stays.
-    pub fn take_beside(&mut self, record: WrittenRecord, now: MonoTime) -> Change {
-        let marks = self.marks.get(&record.written.database);
-        match (marks, record.tag) {
-            (Some(marks), Some(tag)) if marks.has_write_of(tag, record.written) => Change::Known,
+    pub fn take_beside(&mut self, record: WriteRecord, now: MonoTime) -> Change {
+        let positions = self.positions.get(&record.written.database);
+        match (positions, record.tag) {
+            (Some(positions), Some(tag)) if positions.has_write_of(tag, record.written) => Change::Known,
             _ => self.take(record, now),
         }
     }
@@ -301,23 +314,24 @@ impl WrittenTable {
     ///
     /// Schedule: write 50 sets `name` of the user 7 · write 51 sets that of the user 8 · this node hears of 51, and of the gap before it ·
     /// without a floor, what was read of the user 7 at 49 would be served.
-    pub fn unrefine(&mut self, up_to: Written) -> bool {
-        self.marks.get_mut(&up_to.database).is_some_and(|marks| marks.unrefine(up_to))
+    pub fn unrefine(&mut self, up_to: WritePosition) -> bool {
+        self.positions.get_mut(&up_to.database).is_some_and(|positions| positions.unrefine(up_to))
     }
 
     /// Whether a database has a sketch of anchors, or may have one. The database that has had no anchor for longest gives its own away.
     fn makes_room_for_anchors(&mut self, database: DatabaseUuid, now: MonoTime) -> bool {
-        if self.marks.get(&database).is_some_and(|marks| marks.anchored_at().is_some()) {
+        if self.positions.get(&database).is_some_and(|positions| positions.anchored_at().is_some()) {
             return true;
         }
-        let having = self.marks.values_mut().filter_map(|marks| Some((marks.anchored_at()?, marks)));
+        let having =
+            self.positions.values_mut().filter_map(|positions| Some((positions.anchored_at()?, positions)));
         let mut having: Vec<_> = having.collect();
         if having.len() < SKETCHES_MAX {
             return true;
         }
         match having.iter_mut().min_by_key(|(at, _)| *at) {
-            Some((at, marks)) if now.since(*at) >= Millis(SKETCH_IDLE_MS) => {
-                marks.forget_anchors();
+            Some((at, positions)) if now.since(*at) >= Millis(SKETCH_IDLE_MS) => {
+                positions.forget_anchors();
                 true
             }
             _ => false,
@@ -326,15 +340,15 @@ impl WrittenTable {
 
     fn take_with(
         &mut self,
-        record: &WrittenRecord,
-        take: impl FnOnce(&mut Marks, &mut NameTable) -> bool,
+        record: &WriteRecord,
+        take: impl FnOnce(&mut TagPositions, &mut NameTable) -> bool,
     ) -> Change {
-        let WrittenRecord { name, written, .. } = *record;
+        let WriteRecord { name, written, .. } = *record;
         let place = (name, written.database);
         let is_new_name = !self.told.contains(&place);
-        let is_new_mark = !self.marks.contains_key(&written.database);
+        let is_new_position = !self.positions.contains_key(&written.database);
         let has_place = !is_new_name || self.told.len() < WRITTEN_DATABASES_MAX;
-        let has_room = !is_new_mark || self.marks.len() < WRITTEN_DATABASES_MAX;
+        let has_room = !is_new_position || self.positions.len() < WRITTEN_DATABASES_MAX;
         if !(has_place && has_room) && self.is_anothers(record) {
             return Change::Known;
         }
@@ -344,29 +358,30 @@ impl WrittenTable {
         if has_place {
             self.told.insert(place);
         }
-        let marks = self.marks.entry(written.database).or_insert_with(|| Marks::nothing(written.database));
-        let is_later = take(marks, &mut self.names);
+        let positions =
+            self.positions.entry(written.database).or_insert_with(|| TagPositions::nothing(written.database));
+        let is_later = take(positions, &mut self.names);
         if !has_place {
             return Change::Full { ends_others: is_later };
         }
-        if is_later || is_new_mark || is_new_name { Change::Later } else { Change::Known }
+        if is_later || is_new_position || is_new_name { Change::Later } else { Change::Known }
     }
 
     /// Whether a record is of a database that its name does not lead to at this node's Neo4j.
     #[must_use]
-    pub fn is_anothers(&self, record: &WrittenRecord) -> bool {
+    pub fn is_anothers(&self, record: &WriteRecord) -> bool {
         self.known.of(record.name).is_some_and(|known| known.database != record.written.database)
     }
 
     /// What is known of the database behind a name.
     #[must_use]
-    pub fn known(&self, name: DatabaseTag) -> Option<Known> {
+    pub fn known(&self, name: DatabaseTag) -> Option<KnownDatabase> {
         self.known.of(name).copied()
     }
 
     /// Whose data this node serves under a name.
     #[must_use]
-    pub fn whose(&self, name: DatabaseTag) -> Whose {
+    pub fn whose(&self, name: DatabaseTag) -> DataOwner {
         self.known.whose(name)
     }
 
@@ -385,17 +400,17 @@ impl WrittenTable {
     }
 
     /// Notes what this node's Neo4j, or the store, says about a name.
-    pub fn learn(&mut self, name: DatabaseTag, found: Known) -> Learned {
+    pub fn learn(&mut self, name: DatabaseTag, found: KnownDatabase) -> NameChange {
         let learned = self.known.learn(name, found);
-        if learned == Learned::AnotherDatabase && self.marks.len() < WRITTEN_DATABASES_MAX {
+        if learned == NameChange::AnotherDatabase && self.positions.len() < WRITTEN_DATABASES_MAX {
             // Copies of the former database are not of this mark's, so they are ended.
-            self.marks.entry(found.database).or_insert_with(|| Marks::nothing(found.database));
+            self.positions.entry(found.database).or_insert_with(|| TagPositions::nothing(found.database));
         }
         learned
     }
 
     /// A name may lead to another database by now: Neo4j has to be asked again.
-    pub fn doubt(&mut self, name: DatabaseTag) {
+    pub fn recheck(&mut self, name: DatabaseTag) {
         self.known.forget(name);
     }
 
@@ -406,8 +421,8 @@ impl WrittenTable {
         &self,
         name: DatabaseTag,
         reads: Option<&[TagId]>,
-        asked: Option<Written>,
-    ) -> Option<Written> {
+        asked: Option<WritePosition>,
+    ) -> Option<WritePosition> {
         let asked = asked?;
         let is_elsewhere = self.known.of(name).is_some_and(|now| now.database != asked.database);
         match self.needed(name, reads) {
@@ -423,8 +438,8 @@ impl WrittenTable {
         &self,
         name: DatabaseTag,
         reads: Option<&[TagId]>,
-        told: Option<Written>,
-    ) -> Option<Written> {
+        told: Option<WritePosition>,
+    ) -> Option<WritePosition> {
         match (self.needed(name, reads), told) {
             (Some(own), Some(told)) if !own.is_at_or_after(&told) && own.database == told.database => {
                 Some(told)

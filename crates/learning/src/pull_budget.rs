@@ -6,17 +6,17 @@ use hopcache_core::limits::{PULL_PAGES_MAX, PULL_PAGES_PER_ROUND};
 /// A bucket of pages. It is full at first, because a new node has everything to learn, and again after some quiet
 /// minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PullPages {
+pub struct PullBudget {
     left: usize,
 }
 
-impl Default for PullPages {
+impl Default for PullBudget {
     fn default() -> Self {
         Self { left: PULL_PAGES_MAX }
     }
 }
 
-impl PullPages {
+impl PullBudget {
     /// A round of pulling begins, each [`hopcache_core::limits::PULL_EVERY_MS`].
     pub fn round(&mut self) {
         self.left = (self.left + PULL_PAGES_PER_ROUND).min(PULL_PAGES_MAX);
@@ -34,7 +34,7 @@ impl PullPages {
 mod tests {
     use super::*;
 
-    fn taken(pages: &mut PullPages) -> usize {
+    fn taken(pages: &mut PullBudget) -> usize {
         std::iter::from_fn(|| pages.take().then_some(())).count()
     }
 
@@ -42,7 +42,7 @@ mod tests {
     /// to the first number.
     #[test]
     fn pages_are_bounded_by_rounds() {
-        let mut pages = PullPages::default();
+        let mut pages = PullBudget::default();
         assert_eq!(taken(&mut pages), PULL_PAGES_MAX);
         for _ in 0..10 {
             pages.round();

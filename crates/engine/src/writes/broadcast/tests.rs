@@ -3,16 +3,16 @@
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::TagId;
-use hopcache_core::written::{Written, WrittenEpoch};
+use hopcache_core::write_position::{WriteEpoch, WritePosition};
 
 use super::*;
 
-fn record(name: u64, tag: Option<u64>, id: u64) -> WrittenRecord {
+fn record(name: u64, tag: Option<u64>, id: u64) -> WriteRecord {
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&name.to_be_bytes());
     let position = Position { database: DatabaseUuid(uuid), id: TransactionId(id) };
-    let written = Written::at(WrittenEpoch(0), position);
-    WrittenRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) }
+    let written = WritePosition::at(WriteEpoch(0), position);
+    WriteRecord { name: DatabaseTag(name), written, tag: tag.map(TagId) }
 }
 
 /// Full of the records of these names: (1, 100), (2, 101), (1, 102) and so on.
@@ -59,19 +59,19 @@ fn a_name_makes_room_with_its_own_tags_first() {
 #[test]
 fn two_databases_by_one_name_stand_side_by_side() {
     let mut state = full_of(1);
-    let moved = WrittenRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
+    let moved = WriteRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
     state.enlist(moved);
     state.enlist(record(3, None, 5));
     let news = state.after(0).records;
     let former = record(1, None, 99 + WRITTEN_RECORDS_MAX as u64);
-    assert_eq!(news, [former, WrittenRecord { tag: None, ..moved }, record(3, None, 5)]);
+    assert_eq!(news, [former, WriteRecord { tag: None, ..moved }, record(3, None, 5)]);
 }
 
 /// A count has a later number than its write's marks, so nobody hears of it before them. What has been told is not told again.
 #[test]
 fn a_count_is_told_after_its_marks() {
     let count = |number| {
-        let WrittenRecord { name, written, .. } = record(1, Some(7), 100);
+        let WriteRecord { name, written, .. } = record(1, Some(7), 100);
         CountedWrite { name, number, written, after: TransactionId(99) }
     };
     let mut state = State::default();

@@ -1,4 +1,4 @@
-//! Shuttle's locks for the explored table, in place of `crates/engine/src/cache/seams.rs`.
+//! Shuttle's locks for the explored table, in place of `crates/engine/src/cache/sync_shim.rs`.
 //!
 //! tokio's `Notify` stays. The scheduler cannot interrupt it, so each call is a single step, as tokio's own lock makes
 //! it. An atomic is read before each call, and there the scheduler may run other threads first.

@@ -10,7 +10,7 @@ use crate::exchange::ended;
 use crate::framing::{StreamFault, has_record, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::records::RECORD_BYTES_MAX;
-use crate::run::{Ended, Left};
+use crate::run::{Left, ResultEnd};
 
 /// Bytes of records after which a piece ends.
 const PIECE_BYTES: usize = 64 << 10;
@@ -21,7 +21,7 @@ pub enum Piece {
     /// Records, one behind the other; at least one.
     Records(Vec<u8>),
     /// There are no more.
-    End(Ended),
+    End(ResultEnd),
 }
 
 impl Connection {

@@ -11,14 +11,14 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::check::record::{Fact, What};
 
 #[derive(Default)]
-pub(super) struct Tellings {
+pub(super) struct Broadcasts {
     /// When a node last failed to tell the store.
     failed: BTreeMap<usize, MonoTime>,
     /// When the store last lost something, or its clock jumped.
     store_changed: Option<MonoTime>,
 }
 
-impl Tellings {
+impl Broadcasts {
     pub(super) fn learn(&mut self, fact: &Fact) {
         match &fact.what {
             What::StoreSaid { by, word: "tell_written", .. } => {
