@@ -3,6 +3,8 @@
 //! A write's bookmark names a transaction that is as late as the write, or later. So an entry whose run carried that
 //! transaction has seen the write. An entry whose run carried less may be older: the write has ended it.
 //!
+//! Below, a *mark* is a [`WritePosition`].
+//!
 //! A database has one mark for everything, and one for each tag ([`TagId`]: a label, a type, a property key). A write marks
 //! what it has touched. An entry is ended if its run carried less than the latest mark of the tags that it depends on, or
 //! than the mark for everything.

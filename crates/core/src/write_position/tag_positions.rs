@@ -1,4 +1,4 @@
-//! The marks of one database: one for everything, one for each tag.
+//! The write positions (*marks*) of one database: one for everything, one for each tag.
 //!
 //! Invariants: all marks have one epoch, that of the mark for everything; a tag's mark is later than it.
 //!

@@ -13,7 +13,7 @@
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
 //! | `tickets` | how each launch ended; it calls the [`Learner`] |
 //! | `feedback` | how many launches a source has, according to its last ones |
-//! | `share` | when nodes send each other their lessons |
+//! | `share` | when nodes send each other their transition counts |
 //! | `learned`, `search`, `flush` | which lessons operators see, and which copies they may drop |
 //!
 //! No client ever waits for anything here or sees anything of it. A failed prefetch leaves the requests that joined it

@@ -1,8 +1,9 @@
 //! Telling marks to the other nodes and to the store, and waiting until no node can serve an entry from before them.
 //!
-//! Every node, and the store, has a line on which one telling is under way at a time. It brings everything that is new
+//! This node has a conversation with every node, and with the store, in which one message is under way at a time. It brings
+//! everything that is new
 //! since the last one. So writes that end while one is under way share the next (group commit), and a write costs less
-//! under load. A silent node delays nobody else's line.
+//! under load. A silent node delays nobody else's conversation.
 //!
 //! A write waits for each node until one of these holds:
 //! - The node has the mark.
@@ -49,7 +50,7 @@ const TRIES: u32 = 2;
 #[derive(Default)]
 pub(super) struct InvalidationBroadcast {
     state: Mutex<State>,
-    /// Some line has moved on.
+    /// Some conversation has moved on.
     moved: Notify,
 }
 
