@@ -23,10 +23,12 @@ pub(super) fn of(statement: &str, given: &Map<String, Value>) -> Vec<String> {
                 }
             }
             // The value of a key (`{id: 42}`), or what a property is compared with (`n.id = 42`).
-            TokenKind::Number | TokenKind::Text if follows(':') || follows('=') => {
-                if literals.len() < LITERALS_MAX && !literals.contains(&text) {
-                    literals.push(text);
-                }
+            TokenKind::Number | TokenKind::Text
+                if (follows(':') || follows('='))
+                    && literals.len() < LITERALS_MAX
+                    && !literals.contains(&text) =>
+            {
+                literals.push(text);
             }
             _ => {}
         }

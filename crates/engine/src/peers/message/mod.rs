@@ -37,7 +37,7 @@ pub use asked::{ForwardedAsk, encode_ask};
 pub use moved::{MovedValue, decode_moved, encode_moved};
 pub use observed::{Observation, ObservationBatch, ObservedQuery, observed_pages};
 pub use order::SentOrder;
-pub use query::Lexicon;
+pub use query::{FactsOf, Lexicon};
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// The kind of a forwarded request. postcard gives the other kinds of [`Question`] numbers from 0.

@@ -48,6 +48,9 @@ impl<'a> SentQuery<'a> {
     }
 }
 
+/// Finds the facts of a text in a database.
+pub type FactsOf<'a> = dyn Fn(&Arc<str>, &Arc<str>) -> Arc<TextFacts> + 'a;
+
 /// What a node reads a sent statement with.
 pub struct Lexicon<'a> {
     /// The cluster's.
@@ -55,7 +58,7 @@ pub struct Lexicon<'a> {
     /// The functions and procedures that the operator vouches for.
     pub allowed: &'a Allowed,
     /// The facts of a database's text.
-    pub facts: &'a dyn Fn(&Arc<str>, &Arc<str>) -> Arc<TextFacts>,
+    pub facts: &'a FactsOf<'a>,
     /// Called if this node lexes the text, because the sender's reading of the statement is missing or not proved.
     pub on_lexed: &'a dyn Fn(),
 }
