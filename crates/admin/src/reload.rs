@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use hopcache_config::Change;
+use hopcache_net::client_addr;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -23,8 +24,9 @@ pub(super) async fn reload(State(admin): State<Arc<Admin>>, RawQuery(query): Raw
             "this node has no configuration of its own (hopcache dev): start it again with other flags";
         return Problem::new(StatusCode::CONFLICT, detail).into_response();
     };
-    let who = admin.operator();
-    let reloaded = tokio::task::spawn_blocking(move || reload.reload(who, is_dry_run)).await;
+    // Here: the other thread does not know whose request this is.
+    let (who, from) = (admin.operator(), client_addr::current());
+    let reloaded = tokio::task::spawn_blocking(move || reload.reload((who, &from), is_dry_run)).await;
     match reloaded {
         Ok(Ok(reloaded)) => answer(
             StatusCode::OK,

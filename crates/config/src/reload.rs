@@ -50,7 +50,11 @@ pub fn plan_reload(
     }));
     // Without its token an admin listener beyond loopback would be open until the restart that also changes its address.
     let drops_token = settings.node.admin_token.is_some() && read.node.admin_token.is_none();
-    let takes = |change: &Change| is_reloadable(&change.key) && !(drops_token && change.key == ADMIN_TOKEN);
+    // The node follows the file that it was started with.
+    let is_other_file = |change: &Change| change.key == PASSWORD && told.iter().any(|told| told == PASSWORD);
+    let takes = |change: &Change| {
+        is_reloadable(&change.key) && !is_other_file(change) && !(drops_token && change.key == ADMIN_TOKEN)
+    };
     let (changed, needs_restart): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(takes);
     let (mut settings, mut report) = (settings.clone(), report.clone());
     settings.take_reloadable(read);
@@ -190,7 +194,7 @@ mod tests {
             .map(|key| &key.path)
             .filter(|path| !rows(path))
             .collect();
-        assert_eq!(missing, apart.iter().rev().collect::<Vec<_>>(), "no row");
+        assert_eq!(missing, apart, "no row");
     }
 
     #[test]

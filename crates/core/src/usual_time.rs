@@ -27,6 +27,8 @@ const LEARNING_RUNS: u32 = 200;
 pub const PRESENT_RUNS_MIN: usize = 8;
 /// The present.
 pub const PRESENT_MS: u64 = 60_000;
+/// After so long without enough runs, nobody knows whether it is still slow.
+pub const SILENCE_MS_MAX: u64 = 300_000;
 /// The usual time follows a lasting change in hours. While runs are slow it follows four times as slowly, so that a bad night
 /// does not become the measure of the next.
 const USUAL_MS: f64 = 6.0 * 3_600_000.0;
@@ -59,6 +61,8 @@ pub struct UsualTimes {
     patterns: LruCache<PatternId, Usual>,
     present: VecDeque<(MonoTime, f64)>,
     slow_since: Option<MonoTime>,
+    /// When enough runs said how slow it is.
+    judged: Option<MonoTime>,
 }
 
 impl Default for UsualTimes {
@@ -67,6 +71,7 @@ impl Default for UsualTimes {
             patterns: LruCache::new(NonZeroUsize::new(USUAL_TIMES_MAX).unwrap_or(NonZeroUsize::MIN)),
             present: VecDeque::new(),
             slow_since: None,
+            judged: None,
         }
     }
 }
@@ -86,7 +91,7 @@ impl UsualTimes {
             self.present.push_back((now, ratio));
         }
         #[expect(clippy::cast_precision_loss, reason = "as above")]
-        let spent_ms = now.since(usual.last).0 as f64;
+        let spent_ms = now.since(usual.last).0.min(PRESENT_MS) as f64;
         let follows_ms = if is_slow { 4.0 * USUAL_MS } else { USUAL_MS };
         let by_time = 1.0 - (-spent_ms / follows_ms).exp();
         usual.runs = usual.runs.saturating_add(1);
@@ -106,8 +111,13 @@ impl UsualTimes {
             self.present.pop_front();
         }
         if self.present.len() < PRESENT_RUNS_MIN {
+            // Nothing is known of the time since: what comes after it is judged anew.
+            if self.judged.is_none_or(|at| now.since(at).0 > SILENCE_MS_MAX) {
+                self.slow_since = None;
+            }
             return None;
         }
+        self.judged = Some(now);
         let mut ratios: Vec<f64> = self.present.iter().map(|(_, ratio)| *ratio).collect();
         let middle = ratios.len() / 2;
         let (_, median, _) = ratios.select_nth_unstable_by(middle, f64::total_cmp);
@@ -156,6 +166,21 @@ mod tests {
         assert_eq!(slow.since, Some(slow_at));
         let over = run(&mut times, hour, 120, 1);
         assert_eq!(times.now(over).unwrap().since, None);
+    }
+
+    /// A pattern that nobody asked for half a day keeps its usual time, and what was slow before is not told as slow since then.
+    #[test]
+    fn a_pause_moves_no_usual_time_and_ends_what_was_slow() {
+        let mut times = UsualTimes::default();
+        let before = run(&mut times, START, 200, 1);
+        let slow = run(&mut times, before, 60, 9);
+        assert!(times.now(slow).unwrap().since.is_some());
+        let later = slow + Millis(12 * 3_600_000);
+        assert_eq!(times.now(later), None);
+        let again = run(&mut times, later, 60, 9);
+        let seen = times.now(again).unwrap();
+        assert!(seen.factor > 8.0, "{seen:?}");
+        assert_eq!(seen.since, Some(later));
     }
 
     /// An application that begins to ask slow queries does not make the database slow.

@@ -85,7 +85,11 @@ pub async fn other_end(
         true => client_in(&timeout(limit, read(socket)).await.map_err(|_| HeaderFault::TooSlow)??)?,
         false => None,
     };
-    Ok(OtherEnd { client: Some(named.unwrap_or(peer)), proxies: proxies.clone() })
+    let client = named.unwrap_or(peer);
+    // A client that a header has named writes the rest of the connection itself. Its words about other clients are not believed,
+    // unless it is a listed balancer too.
+    let proxies = if proxies.has(client.ip()) { proxies.clone() } else { Proxies::default() };
+    Ok(OtherEnd { client: Some(client), proxies })
 }
 
 /// Whether the first bytes are those of a header. It takes none.

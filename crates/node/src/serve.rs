@@ -91,7 +91,7 @@ async fn reload_at(mut hangup: Hangup, state: Arc<NodeState>) {
         }
         let Some(reload) = state.reload.get().map(Arc::clone) else { continue };
         // The result is in the log.
-        let _ = tokio::task::spawn_blocking(move || reload.reload("signal", false)).await;
+        let _ = tokio::task::spawn_blocking(move || reload.reload(("signal", "signal"), false)).await;
     }
 }
 

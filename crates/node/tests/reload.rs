@@ -110,7 +110,7 @@ fn a_hangup_and_a_reload_read_the_configuration_again_and_end_no_node() {
     node.write("memory = \"64MiB\"\n[entry]\nttl = \"7s\"\n[log]\nlevel = \"debug\"\n");
     let (status, planned) = node.ask("POST", "/admin/v1/reload?dry_run");
     assert_eq!((status, &planned["dry_run"]), (200, &Value::Bool(true)));
-    assert_eq!(node.in_force("entry", "ttl"), "60s", "a dry run changes nothing");
+    assert_eq!(node.in_force("entry", "ttl"), "1m", "a dry run changes nothing");
     let (status, done) = node.ask("POST", "/admin/v1/reload");
     assert_eq!(status, 200, "{done}");
     assert_eq!(
@@ -129,6 +129,7 @@ fn a_hangup_and_a_reload_read_the_configuration_again_and_end_no_node() {
     let detail = refused["detail"].as_str().unwrap();
     assert_eq!(status, 422);
     assert!(detail.contains("entry.ttl") && detail.contains("did you mean entry.grace"), "{detail}");
+    node.until("nothing was changed");
     node.hang_up();
     let line = node.until("nothing was changed");
     assert!(line.contains("entry.grase"), "{line}");
@@ -159,6 +160,10 @@ fn a_token_is_rotated_without_a_restart() {
             .unwrap();
         done.status.success()
     };
+    while node.ask("GET", "/readyz").0 != 200 {
+        // tidy: poll interval
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     assert!(status_with(&node, "first token of this node"));
     std::fs::write(&token, "second token of this node").unwrap();
     node.hang_up();

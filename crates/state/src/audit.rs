@@ -130,8 +130,8 @@ pub fn drain(who: &str) {
 }
 
 /// The configuration was read again. `changed` and `needs_restart` are names of keys; `error` says why nothing was taken.
-pub fn reload(who: &str, (changed, needs_restart): (&str, &str), error: Option<&str>) {
-    let (outcome, from) = (done(error.is_none()), client_addr::current());
+pub fn reload((who, from): (&str, &str), (changed, needs_restart): (&str, &str), error: Option<&str>) {
+    let outcome = done(error.is_none());
     tracing::info!(
         target: TARGET,
         action = "reload", outcome, who, from, changed, needs_restart, error,

@@ -18,9 +18,9 @@ pub struct NotReloaded(pub Vec<String>);
 
 /// Reads the configuration again. It reads files, so call it where waiting for a disk delays nobody.
 pub trait Reload: Send + Sync {
-    /// With `is_dry_run` it only says what it would do. `who` orders it, for the log.
+    /// With `is_dry_run` it only says what it would do. `by` is who orders it, and from where, for the log.
     ///
     /// # Errors
     /// When the configuration, a secret or a certificate cannot be used.
-    fn reload(&self, who: &str, is_dry_run: bool) -> Result<Reloaded, NotReloaded>;
+    fn reload(&self, by: (&str, &str), is_dry_run: bool) -> Result<Reloaded, NotReloaded>;
 }

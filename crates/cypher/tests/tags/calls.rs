@@ -31,7 +31,7 @@ fn t12_a_function_in_a_write_touches_nothing_by_itself() {
     touches("MATCH ()-[r:R]->() UNWIND [r, own.f().a] AS e SET e.x = 1", &both);
     touches(
         "MATCH (n:A), ()-[r:R]->() WITH apoc.map.groupBy([n], 'id') AS m, r UNWIND [r, m.a] AS e SET e.x = 1",
-        &both,
+        &[key("x"), Touch::RelationshipKeyOf("R".to_owned(), "x".to_owned())],
     );
     touches("MATCH (n:A) WITH apoc.coll.toSet(collect(n)) AS ns UNWIND ns AS n SET n.x = 1", &[key("x")]);
     touches("MATCH ()-[r:R]->() WITH own.f(r) AS e DELETE e", &[Touch::NodeDeleted, Touch::AnyRelationship]);
@@ -51,7 +51,7 @@ fn n8_functions_of_libraries() {
     needs("MATCH (n:A) RETURN size(apoc.map.groupBy(collect(n), 'x')) AS c", &whole);
     needs(
         "MATCH ()-[r:R]->() RETURN apoc.convert.toJson(r) AS j",
-        &[kind("R"), LabelsOfNodes, NodeKeys, RelationshipKeys],
+        &[kind("R"), LabelsOfNodes, NodeKeys, RelationshipKeys, Need::RelationshipKeysOf("R".to_owned())],
     );
     for read in [
         "MATCH (n:A) RETURN apoc.node.degree(n) AS d",

@@ -1,5 +1,6 @@
 //! The operator's settings, as far as the engine needs them. They decide nothing by themselves.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -8,6 +9,7 @@ use hopcache_core::limits::PATTERNS_DEFAULT;
 use hopcache_core::refresh::Rule;
 use hopcache_core::time::Millis;
 use hopcache_cypher::verdict::Allowed;
+use tokio::sync::Notify;
 
 /// The operator's settings.
 #[derive(Debug, Clone)]
@@ -57,25 +59,45 @@ pub struct Policy {
 /// A room reads what it needs at the moment when it needs it. What a room took when it was made stays until a restart: the
 /// lease of freshness, proofs, deadlines, and the sizes of tables (`x-reload` in the configuration's schema).
 #[derive(Clone)]
-pub struct PolicyInForce(Arc<ArcSwap<Policy>>);
+pub struct PolicyInForce(Arc<InForce>);
 
 impl PolicyInForce {
     /// The settings of a start.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(policy)))
+        Self(Arc::new(InForce { policy: ArcSwap::from_pointee(policy), changed: Notify::new() }))
     }
 
     /// The settings at this moment. Hold them for one decision, and never across an `await`.
     #[must_use]
     pub fn now(&self) -> Guard<Arc<Policy>> {
-        self.0.load()
+        self.0.policy.load()
     }
 
     /// From now on these settings are in force.
     pub(crate) fn replace(&self, policy: Policy) {
-        self.0.store(Arc::new(policy));
+        self.0.policy.store(Arc::new(policy));
+        self.0.changed.notify_waiters();
     }
+
+    /// Completes as soon as the settings in force are such.
+    pub(crate) async fn until(&self, are_such: impl Fn(&Policy) -> bool) {
+        loop {
+            let mut changed = pin!(self.0.changed.notified());
+            // Before the look: a change after it completes the wait.
+            changed.as_mut().enable();
+            if are_such(&self.now()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct InForce {
+    policy: ArcSwap<Policy>,
+    changed: Notify,
 }
 
 /// Plain data: how long proofs of freshness last.

@@ -9,7 +9,6 @@
 //! The model stands behind one lock that is held for single calls and never across an await.
 
 use std::convert::Infallible;
-use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,6 +21,7 @@ use hopcache_core::time::Millis;
 use hopcache_learning::{Definition, Digest, FormId, MergeOutcome, OriginTag, PullBudget, TransitionCounts};
 
 use crate::model::event::{Event, ShareWord};
+use crate::model::policy::Policy;
 use crate::peers;
 use crate::peers::message::{BadMessage, encode_page};
 use crate::prefetch::{Learner, Prefetch};
@@ -41,20 +41,20 @@ fn pull_pause_ms(bytes: u64) -> u64 {
     (PULL_EVERY_MS + bytes * 1_000 / PULL_BYTES_PER_S).min(PULL_PAUSE_MS_MAX)
 }
 
+fn is_sharing(policy: &Policy) -> bool {
+    policy.prefetch.is_on && policy.prefetch.is_gossiped
+}
+
 impl Prefetch {
     fn is_sharing(&self) -> bool {
-        {
-            let policy = self.policy.now();
-            policy.prefetch.is_on && policy.prefetch.is_gossiped
-        }
+        is_sharing(&self.policy.now())
     }
 
     /// Counts how launches ended, sends this node's lessons to other nodes, and asks for theirs, for ever. The node
     /// spawns it once.
     pub async fn share_transition_counts(self: &Arc<Self>) -> Infallible {
-        if !self.policy.now().prefetch.is_on {
-            return pending().await;
-        }
+        // A reload may turn prefetch on.
+        self.policy.until(|policy| policy.prefetch.is_on).await;
         self.teach_by(Arc::clone(&self.learning.feedback) as Arc<dyn Learner>);
         let (never, _) = tokio::join!(self.spread_for_ever(), self.pull_for_ever());
         never
@@ -63,7 +63,9 @@ impl Prefetch {
     async fn spread_for_ever(&self) -> Infallible {
         loop {
             self.context.sleep(Millis(DELTAS_EVERY_MS)).await;
-            self.learning.feedback.work_in();
+            if self.policy.now().prefetch.is_on {
+                self.learning.feedback.work_in();
+            }
             if self.is_sharing() {
                 self.spread_news();
             }
@@ -89,13 +91,11 @@ impl Prefetch {
     }
 
     async fn pull_for_ever(&self) -> Infallible {
-        if !self.is_sharing() {
-            return pending().await;
-        }
         let mut has_pulled = false;
         let mut pages = PullBudget::default();
         let mut pulled_bytes = 0;
         loop {
+            self.policy.until(is_sharing).await;
             // A new node has everything to learn, and may not know another node yet.
             let pause_ms = if has_pulled { pull_pause_ms(pulled_bytes) } else { DELTAS_EVERY_MS };
             pulled_bytes = 0;

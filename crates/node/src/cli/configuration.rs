@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use hopcache_config::{ClusterSettings, LoadedConfig, Settings, Source, StoreUri};
+use hopcache_config::{ClusterSettings, LoadedConfig, OriginUri, Settings, Source, StoreUri};
 use hopcache_engine::ports::OriginFault;
 use hopcache_neo4j::own_login;
 use hopcache_ops::meters::Meters;
@@ -146,7 +146,10 @@ async fn unreached(settings: &Settings) -> Vec<String> {
             (_, Some(problem)) => Err(anyhow::anyhow!(problem)),
         }
     };
-    problems.extend(failed("origin.uri", timeout(CONNECT_TIMEOUT, asked).await));
+    // The sample graph is inside the node, which has to be loaded and not to be reached.
+    if settings.origin.uri != OriginUri::Embedded {
+        problems.extend(failed("origin.uri", timeout(CONNECT_TIMEOUT, asked).await));
+    }
     for seed in settings.cluster.seeds.iter().filter(|seed| !ClusterSettings::is_self(&settings.node, seed)) {
         let asked =
             async { TcpStream::connect(seed.to_string()).await.map(drop).map_err(anyhow::Error::from) };

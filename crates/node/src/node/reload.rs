@@ -105,7 +105,7 @@ impl Node {
 }
 
 impl Reload for Reloader {
-    fn reload(&self, who: &str, is_dry_run: bool) -> Result<Reloaded, NotReloaded> {
+    fn reload(&self, by: (&str, &str), is_dry_run: bool) -> Result<Reloaded, NotReloaded> {
         // One reload at a time: the next one compares with what this one puts in force.
         let mut in_force = self.in_force.lock();
         let planned = self.plan(&in_force);
@@ -113,19 +113,20 @@ impl Reload for Reloader {
             Ok(plan) => plan,
             Err(why) => {
                 if !is_dry_run {
-                    audit::reload(who, ("", ""), Some(&why.to_string()));
+                    audit::reload(by, ("", ""), Some(&why.to_string()));
                     tracing::error!(%why, "the configuration cannot be used, nothing was changed: correct it, and reload again");
                 }
                 return Err(why);
             }
         };
         if !is_dry_run {
-            audit::reload(who, (&keys(&changed), &keys(&needs_restart)), None);
-            tell(&changed, &needs_restart);
             self.put_in_force(&changed, &settings);
             if let Some(state) = self.state.upgrade() {
                 state.report.store(Arc::new(report.clone()));
             }
+            // Last: who reads these lines relies on it.
+            audit::reload(by, (&keys(&changed), &keys(&needs_restart)), None);
+            tell(&changed, &needs_restart);
             *in_force = (settings, report);
         }
         Ok(Reloaded { changed, needs_restart })

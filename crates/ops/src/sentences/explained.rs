@@ -91,8 +91,8 @@ impl Unproved {
                 "Nothing to do: it is new. The next look at the database proves it, within a second."
             }
             Self::WrittenPast => {
-                "Somebody wrote past Hopcache: `hopcache_foreign_writes_total` counts such transactions. \
-                 Have that writer tell it (`hopcache invalidate`): then entries stay proved."
+                "If somebody writes past Hopcache (`hopcache_foreign_writes_total` counts such transactions), \
+                 have that writer tell it (`hopcache invalidate`): then entries stay proved."
             }
         }
     }

@@ -37,7 +37,11 @@ impl<'q> Walk<'q, '_> {
                     self.keys_changed(target, keys, false, made.is_some(), env);
                 }
                 Change::Keys { target, value, is_replaced } => {
-                    let keys = env.source(value).keys(self.arguments);
+                    let named = || {
+                        let keys = self.params.keys_of(value).filter(|_| !*is_replaced)?;
+                        Some(keys.into_iter().map(|key| (key, None)).collect())
+                    };
+                    let keys = env.source(value).keys(self.arguments).or_else(named);
                     self.keys_changed(target, keys, *is_replaced, made.is_some(), env);
                 }
                 Change::Labels { labels, .. } => {

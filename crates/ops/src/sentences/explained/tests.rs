@@ -183,7 +183,7 @@ fn a_copy_that_is_not_proved_says_why() {
         (Unproved::StoreAway, "The store is away"),
         (Unproved::OriginAway, "Neo4j is away"),
         (Unproved::New, "Nothing to do: it is new."),
-        (Unproved::WrittenPast, "Somebody wrote past Hopcache"),
+        (Unproved::WrittenPast, "If somebody writes past Hopcache"),
     ];
     for (unproved, text) in rows {
         let told = told(&cached(CopyFacts { unproved, ..by_age() }));
