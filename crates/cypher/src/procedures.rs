@@ -38,10 +38,15 @@ pub(crate) fn is_pure(procedure: &str) -> bool {
 /// table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// A node comes with these labels; an existing one gets the keys of the map at `on_match`.
-    Node { labels: usize, on_match: Option<usize> },
-    /// The same for a relationship of this type.
-    Relationship { kind: usize, on_match: Option<usize> },
+    /// A node comes with these labels.
+    Node { labels: usize },
+    /// The same, or an existing one gets the keys of the map at `on_match`. APOC writes the names and the keys of the map at
+    /// `identity` into the text of a statement.
+    MergedNode { labels: usize, identity: usize, on_match: usize },
+    /// A relationship of this type comes.
+    Relationship { kind: usize },
+    /// As [`Effect::MergedNode`], of a relationship.
+    MergedRelationship { kind: usize, identity: usize, on_match: usize },
     /// Nodes get or lose labels.
     Labels(usize),
     /// Nodes get labels that the text names, and lose others.
@@ -59,13 +64,15 @@ pub(crate) fn effect(procedure: &str) -> Option<Effect> {
         "apoc.merge.node"
         | "apoc.merge.node.eager"
         | "apoc.merge.nodeWithStats"
-        | "apoc.merge.nodeWithStats.eager" => Effect::Node { labels: 0, on_match: Some(3) },
+        | "apoc.merge.nodeWithStats.eager" => Effect::MergedNode { labels: 0, identity: 1, on_match: 3 },
         "apoc.merge.relationship"
         | "apoc.merge.relationship.eager"
         | "apoc.merge.relationshipWithStats"
-        | "apoc.merge.relationshipWithStats.eager" => Effect::Relationship { kind: 1, on_match: Some(5) },
-        "apoc.create.node" | "apoc.create.nodes" => Effect::Node { labels: 0, on_match: None },
-        "apoc.create.relationship" => Effect::Relationship { kind: 1, on_match: None },
+        | "apoc.merge.relationshipWithStats.eager" => {
+            Effect::MergedRelationship { kind: 1, identity: 2, on_match: 5 }
+        }
+        "apoc.create.node" | "apoc.create.nodes" => Effect::Node { labels: 0 },
+        "apoc.create.relationship" => Effect::Relationship { kind: 1 },
         "apoc.create.addLabels" | "apoc.create.removeLabels" => Effect::Labels(1),
         "apoc.create.setLabels" => Effect::AllLabels,
         "apoc.create.setProperty"

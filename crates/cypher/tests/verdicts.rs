@@ -148,7 +148,9 @@ fn a_clock_in_disguise_is_seen_in_the_parameters() {
 #[test]
 fn behind_a_prefix_the_verdict_is_the_same() {
     let rows: Vec<Row> = serde_json::from_str(include_str!("../../../tests/golden/verdicts.json")).unwrap();
-    for row in rows.iter().filter(|row| !["prefix", "plan"].contains(&row.lexer.as_str())) {
+    let has_prefix = |row: &&Row| row.statement.to_uppercase().starts_with("CYPHER");
+    for row in rows.iter().filter(|row| !has_prefix(row) && !["prefix", "plan"].contains(&row.lexer.as_str()))
+    {
         for prefix in ["CYPHER 5", "cypher 25 Runtime = slotted planner=COST", "/**/CYPHER CYPHER 25"] {
             let text = format!("{prefix} {}", row.statement);
             assert_eq!(TextVerdict::of(&text, &Allowed::default()).as_str(), row.lexer, "{text:?}");
@@ -163,6 +165,10 @@ fn behind_a_prefix_the_verdict_is_the_same() {
             TextVerdict::Bypass(BypassReason::Administration),
             "{text}"
         );
+    }
+    for contradiction in ["CYPHER 5 CYPHER 25 RETURN 1", "CYPHER runtime=slotted runtime=pipelined RETURN 1"]
+    {
+        assert_eq!(TextVerdict::of(contradiction, &Allowed::default()).as_str(), "prefix", "{contradiction}");
     }
     let interpolated = TextVerdict::of("CYPHER 25 RETURN s'{rand()}' AS x", &Allowed::default());
     assert_eq!(interpolated, TextVerdict::Bypass(BypassReason::Unreadable));

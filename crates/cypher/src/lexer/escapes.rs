@@ -11,16 +11,18 @@ pub fn decoded(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("\\u") {
+    while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
-        let code = escape.get(2..6).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let code = escape.strip_prefix("\\u").and_then(|_| u32::from_str_radix(escape.get(2..6)?, 16).ok());
         if let Some(letter) = code.and_then(char::from_u32) {
             out.push(letter);
             rest = &escape[6..];
         } else {
-            out.push_str("\\u");
-            rest = &escape[2..];
+            // What stands behind a backslash begins no escape: `\\u0041` is a backslash and `u0041`.
+            let behind = escape.chars().nth(1).map_or(0, char::len_utf8);
+            out.push_str(&escape[..=behind]);
+            rest = &escape[1 + behind..];
         }
     }
     out.push_str(rest);
@@ -38,6 +40,10 @@ mod tests {
             (r"'O\u0027Brien'", "'O'Brien'"),
             (r"'C:\\temp' + '\d'", r"'C:\\temp' + '\d'"),
             (r"\uD800 \u12 \u\u0041", r"\uD800 \u12 \uA"),
+            // A name with a backslash, and a write behind it.
+            (r"WITH 1 AS `a\\u0060` CREATE (:B) // `", r"WITH 1 AS `a\\u0060` CREATE (:B) // `"),
+            (r"'\\\u0041' \", r"'\\A' \"),
+            (r"'\ä\u0041'", r"'\äA'"),
             ("ä\\u00e4", "ää"),
         ] {
             assert_eq!(decoded(text), expected);

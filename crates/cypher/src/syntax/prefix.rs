@@ -89,7 +89,8 @@ impl Prefix {
             return;
         };
         let language = token.text(text);
-        if !LANGUAGES.contains(&language) {
+        // Two that contradict each other are one that nobody knows.
+        if !LANGUAGES.contains(&language) || self.languages.iter().any(|other| other != language) {
             self.unknown.get_or_insert(self.tokens);
             self.has_unknown_language = true;
         }
@@ -106,7 +107,8 @@ impl Prefix {
             return false;
         }
         let [name, value] = [name, value].map(|token| token.text(text).to_lowercase());
-        if !HARMLESS.contains(&name.as_str()) {
+        let contradicts = self.options.iter().any(|(other, held)| *other == name && *held != value);
+        if !HARMLESS.contains(&name.as_str()) || contradicts {
             self.unknown.get_or_insert(at);
         }
         self.options.insert((name, value));

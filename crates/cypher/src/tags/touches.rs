@@ -144,9 +144,13 @@ impl<'q> Walk<'q, '_> {
         let argument = |at: usize| called.arguments.get(at);
         let names = |at: usize| argument(at).and_then(|argument| self.params.names_of(argument));
         // An argument that is left out is an empty map.
-        let keys = |at: Option<usize>| match at.and_then(argument) {
+        let keys = |at: usize| match argument(at) {
             Some(map) => self.params.keys_of(map),
             None => Some(Vec::new()),
+        };
+        // APOC puts them between backticks and does not double those inside, so a name may be a piece of a statement.
+        let is_plain = |names: Option<Vec<String>>| {
+            names.is_some_and(|names| !names.iter().any(|name| name.contains(['`', '\\'])))
         };
         let each = |names: Option<Vec<String>>, one: fn(String) -> Touch, any: Touch| match names {
             Some(names) => names.into_iter().map(one).collect(),
@@ -154,13 +158,25 @@ impl<'q> Walk<'q, '_> {
         };
         let touches = match effect(&called.name) {
             None => vec![Touch::Anything],
-            Some(Effect::Node { labels, on_match }) => {
+            Some(
+                Effect::MergedNode { labels: at, identity, .. }
+                | Effect::MergedRelationship { kind: at, identity, .. },
+            ) if !is_plain(names(at)) || !is_plain(keys(identity)) => vec![Touch::Anything],
+            Some(Effect::Node { labels }) => {
+                let mut touches = each(names(labels), Touch::NewLabel, Touch::NewAnyLabel);
+                touches.push(Touch::NodeCreated);
+                touches
+            }
+            Some(Effect::MergedNode { labels, on_match, .. }) => {
                 let mut touches = each(names(labels), Touch::NewLabel, Touch::NewAnyLabel);
                 touches.push(Touch::NodeCreated);
                 touches.extend(each(keys(on_match), Touch::NodeKey, Touch::AnyNodeKey));
                 touches
             }
-            Some(Effect::Relationship { kind, on_match }) => {
+            Some(Effect::Relationship { kind }) => {
+                each(names(kind), Touch::Relationship, Touch::AnyRelationship)
+            }
+            Some(Effect::MergedRelationship { kind, on_match, .. }) => {
                 let mut touches = each(names(kind), Touch::Relationship, Touch::AnyRelationship);
                 touches.extend(each(keys(on_match), Touch::RelationshipKey, Touch::AnyRelationshipKey));
                 touches

@@ -55,7 +55,7 @@ impl WriteEffects {
         let Some(names) = Names::of(&query) else { return Self::anything() };
         let params = Params::new(params, &names, are_asked);
         let tokens = tokens(&query, params);
-        if prefix.is_explained {
+        if prefix.is_explained && !prefix.is_profiled {
             return Self { tokens, ..Self::from_touches(BTreeSet::new(), true) };
         }
         let found = touches(&query, &names, params);

@@ -147,6 +147,17 @@ fn t13_procedures_that_write() {
         &given,
         &matched,
     );
+    // APOC writes these names into a statement as they are.
+    for merge in [
+        r"CALL apoc.merge.node(['B`:`A'], {id: 1}) YIELD node RETURN node",
+        r"CALL apoc.merge.node(['A'], {`id``: 1}) SET n.y = 2 //`: 1}) YIELD node RETURN node",
+        r"CALL apoc.merge.node([$nobody], {id: 1}) YIELD node RETURN node",
+        r"CALL apoc.merge.node(['A'], $nobody) YIELD node RETURN node",
+        r"CALL apoc.merge.node(['\\u0041'], {id: 1}) YIELD node RETURN node",
+        r"MATCH (a), (b) CALL apoc.merge.relationship(a, 'R`', {}, {}, b) YIELD rel RETURN rel",
+    ] {
+        touches(merge, &[Touch::Anything]);
+    }
     touches(
         "CALL apoc.create.node([$l], {id: 1}) YIELD node RETURN node",
         &[Touch::NodeCreated, Touch::NewAnyLabel],

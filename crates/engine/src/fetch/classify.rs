@@ -131,6 +131,8 @@ impl Classifier {
     pub(crate) fn distrust(&self, query: &Query) {
         if !matches!(self.verdict(query), Verdict::Bypass(_)) {
             self.words.set(query, StatementKind::ReadWrite);
+            // Also if the word had been forgotten here: a text may still have its copy.
+            self.words.distrusts.fetch_add(1, Ordering::Release);
         }
     }
 
