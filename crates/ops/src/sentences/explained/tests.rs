@@ -87,7 +87,7 @@ fn what_answers_or_never_may_has_its_sentence() {
         ),
         (
             cached(by_age()),
-            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. Somebody wrote past Hopcache: `hopcache_foreign_writes_total` counts such transactions. Have that writer tell it (`hopcache invalidate`): then entries stay proved.",
+            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. If somebody writes past Hopcache (`hopcache_foreign_writes_total` counts such transactions), have that writer tell it (`hopcache invalidate`): then entries stay proved.",
         ),
         (
             cached(CopyFacts { place: Place::Store, read_at: None, ..by_age() }),
