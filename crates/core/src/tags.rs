@@ -13,8 +13,6 @@ mod anchors;
 mod reads;
 mod refined;
 
-use std::sync::Arc;
-
 use crate::key::DatabaseTag;
 
 pub(crate) use anchors::{AnchorGroup, KeyHash};
@@ -42,12 +40,12 @@ pub struct Tags {
 pub struct TagId(pub u64);
 
 /// What a write may have changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Touched {
     /// Anything in its database.
     Anything,
-    /// Only what these tags stand for; nothing if there are none.
-    These(Arc<[TagId]>),
+    /// Only what these tags stand for, as far as nothing refines them; nothing if there are none.
+    These(TouchedTags),
 }
 
 impl TagId {
@@ -59,39 +57,35 @@ impl TagId {
 }
 
 impl Touched {
+    /// What these tags stand for, however it was changed.
+    #[must_use]
+    pub fn tags(tags: impl IntoIterator<Item = TagId>) -> Self {
+        Self::These(TouchedTags::new(tags, None))
+    }
+
     /// What two writes may have changed that are committed together.
     #[must_use]
     pub fn and(self, other: &Self) -> Self {
         let (Self::These(own), Self::These(others)) = (&self, other) else { return Self::Anything };
-        if others.iter().all(|tag| own.contains(tag)) {
-            return self;
-        }
-        let mut both: Vec<TagId> = own.iter().chain(others.iter()).copied().collect();
-        both.sort_unstable();
-        both.dedup();
-        if both.len() > crate::limits::WRITTEN_TAGS_OF_WRITE_MAX {
-            Self::Anything
-        } else {
-            Self::These(both.into())
-        }
+        own.and(others).map_or(Self::Anything, Self::These)
     }
 
     /// Nothing.
     #[must_use]
     pub fn nothing() -> Self {
-        Self::These(Arc::from([]))
+        Self::tags([])
     }
 
     /// Labels, types and keys that may be new, and nothing else.
     #[must_use]
     pub fn tokens() -> Self {
-        Self::These(Arc::from([TagId::TOKENS]))
+        Self::tags([TagId::TOKENS])
     }
 
     /// Whether it is certain that it has changed nothing.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        matches!(self, Self::These(tags) if tags.is_empty())
+        matches!(self, Self::These(touched) if touched.tags().is_empty())
     }
 }
 
@@ -130,7 +124,7 @@ mod tests {
 
     #[test]
     fn writes_that_are_committed_together_have_changed_what_each_has() {
-        let these = |tags: &[u64]| Touched::These(tags.iter().map(|tag| TagId(*tag)).collect());
+        let these = |tags: &[u64]| Touched::tags(tags.iter().copied().map(TagId));
         assert_eq!(these(&[1, 3]).and(&these(&[2, 3])), these(&[1, 2, 3]));
         assert_eq!(these(&[1]).and(&Touched::nothing()), these(&[1]));
         assert_eq!(Touched::nothing().and(&these(&[1])), these(&[1]));

@@ -10,14 +10,14 @@
 //! than the mark for everything.
 //!
 //! A write that says by which values it found what it changed ends less: only what may have found the same (`touches`, `sketch`).
-//! Such a write is an event: what an earlier one says is not known by a later one. A node that may have missed one forgets what refines
-//! the marks up to then ([`WritePositionTable::unrefine`]), and has the marks.
+//! So each write is told as an event ([`WriteEvent`]): what an earlier one says is not known by a later one. Whoever may have missed one
+//! takes the marks instead, of which nothing more is known.
 //!
 //! A mark is of a database, by its UUID, and goes by the names that lead to it. Nodes before different Neo4j servers may share names
 //! and store: their marks stand side by side (`known`).
 //!
-//! Nodes tell each other these marks, and the store keeps them. A mark is a state, not an event: two of the same thing
-//! merge to the later one. So loss, repetition and order of messages change nothing.
+//! The store keeps the marks, and a log of the last events. A mark is a state: two of the same thing merge to the later one. So
+//! repetition and order of messages change nothing, and what is lost is in the marks.
 //!
 //! Ids of transactions go back when a database is restored (measured on 5.26: the same UUID, and the next writes use the same numbers again). A mark therefore has an epoch
 //! before its id. The node that sees ids go back begins the next epoch, and purges the database. Example: the mark is
@@ -30,6 +30,7 @@
 //!   A tells (1, 50), which is earlier and changes nothing · the next to ask hears 51 or more, and tells (2, 51).
 
 mod board;
+mod event;
 mod known;
 mod names;
 mod sketch;
@@ -41,7 +42,8 @@ use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::tags::TagId;
 
-pub use board::{StorePoll, WriteBoard};
+pub use board::{EventCursor, StorePoll, WriteBoard};
+pub use event::WriteEvent;
 pub use known::{DataOwner, KnownDatabase, NameChange};
 pub use table::{Change, WritePositionTable};
 

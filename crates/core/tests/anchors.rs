@@ -10,10 +10,12 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::{
     ClassId, Depends, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId,
-    TouchedRole, TouchedTags,
+    Touched, TouchedRole, TouchedTags,
 };
 use hopcache_core::time::MonoTime;
-use hopcache_core::write_position::{Change, WriteEpoch, WritePosition, WritePositionTable, WriteRecord};
+use hopcache_core::write_position::{
+    Change, WriteEpoch, WriteEvent, WritePosition, WritePositionTable, WriteRecord,
+};
 
 const NOW: MonoTime = MonoTime(1_000_000);
 const NAME: DatabaseTag = DatabaseTag(7);
@@ -44,8 +46,12 @@ fn by_id(class: u64) -> TouchedTags {
     touched(NAME_KEY, &[TouchedRole { keys, ..TouchedRole::default() }])
 }
 
+fn event(name: DatabaseTag, written: WritePosition, touched: &TouchedTags) -> WriteEvent {
+    WriteEvent { name, written, touched: Touched::These(touched.clone()) }
+}
+
 fn take(table: &mut WritePositionTable, id: u64, touched: &TouchedTags) -> Change {
-    table.take_write(NAME, (mark(1, 0, id), touched), NOW)
+    table.take_event(&event(NAME, mark(1, 0, id), touched), NOW)
 }
 
 /// The id up to which a read of `.name` has to have seen, of nodes with one of these values of a key.
@@ -171,15 +177,15 @@ fn a_write_without_refinement_is_loose() {
 fn a_write_of_another_count_has_touched_anything() {
     let mut table = WritePositionTable::default();
     take(&mut table, 90, &by_id(42));
-    table.take_write(NAME, (mark(1, 1, 41), &by_id(42)), NOW);
+    table.take_event(&event(NAME, mark(1, 1, 41), &by_id(42)), NOW);
     assert_eq!((table.of(NAME), needed_by(&table, ID, &[7])), (Some(mark(1, 1, 41)), 41));
-    table.take_write(NAME, (mark(1, 1, 42), &by_id(7)), NOW);
+    table.take_event(&event(NAME, mark(1, 1, 42), &by_id(7)), NOW);
     assert_eq!(
         (needed_by(&table, ID, &[7]), needed_by(&table, ID, &[42])),
         (42, 41),
         "anchors of before are gone"
     );
-    assert_eq!(table.take_write(NAME, (mark(1, 0, 95), &by_id(1)), NOW), Change::Known);
-    table.take_write(NAME, (mark(1, 1, u64::MAX), &by_id(7)), NOW);
+    assert_eq!(table.take_event(&event(NAME, mark(1, 0, 95), &by_id(1)), NOW), Change::Known);
+    table.take_event(&event(NAME, mark(1, 1, u64::MAX), &by_id(7)), NOW);
     assert!(table.of(NAME).unwrap().is_unsettled());
 }

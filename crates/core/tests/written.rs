@@ -4,7 +4,7 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_TAGS_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_core::tags::{TagId, Touched};
+use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{
     Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
@@ -53,16 +53,20 @@ fn doubt(table: &mut WritePositionTable, name: DatabaseTag) -> WritePosition {
 fn a_mark_ends_what_carried_less() {
     let table = table(&[record(NAME, mark(1, 0, 50))]);
     for (from, is_ended) in [(0, true), (49, true), (50, false), (51, false)] {
-        assert_eq!(table.ends(NAME, None, Some((&range(1, from, 60), NOW))), is_ended, "{from}");
+        assert_eq!(
+            table.ends(NAME, Depends::OnAnything, Some((&range(1, from, 60), NOW))),
+            is_ended,
+            "{from}"
+        );
     }
     let carried_nothing = ReadRange::new(Bookmark::NONE, at(1, 90)).unwrap();
     assert!(
-        table.ends(NAME, None, Some((&carried_nothing, NOW))),
+        table.ends(NAME, Depends::OnAnything, Some((&carried_nothing, NOW))),
         "its end is no lower bound of what it saw"
     );
-    assert!(table.ends(NAME, None, None), "nothing is known of it");
-    assert!(!table.ends(OTHER, None, Some((&range(2, 1, 1), NOW))), "another database");
-    assert!(!WritePositionTable::default().ends(NAME, None, None));
+    assert!(table.ends(NAME, Depends::OnAnything, None), "nothing is known of it");
+    assert!(!table.ends(OTHER, Depends::OnAnything, Some((&range(2, 1, 1), NOW))), "another database");
+    assert!(!WritePositionTable::default().ends(NAME, Depends::OnAnything, None));
 }
 
 /// Two names of one database: a write through one ends what was read through the other, also before this node has used that
@@ -70,7 +74,7 @@ fn a_mark_ends_what_carried_less() {
 #[test]
 fn an_alias_is_the_same_database() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
-    assert!(table.ends(ALIAS, None, Some((&range(1, 49, 49), NOW))));
+    assert!(table.ends(ALIAS, Depends::OnAnything, Some((&range(1, 49, 49), NOW))));
     assert_eq!(table.of(ALIAS), Some(mark(1, 0, 50)), "the only one that was written");
     table.learn(ALIAS, found(1));
     table.learn(OTHER, found(2));
@@ -91,9 +95,9 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     assert_eq!(table.learn(NAME, found(1)), NameChange::Name);
     assert_eq!(table.learn(ALIAS, found(1)), NameChange::Name);
     assert_eq!(table.learn(NAME, found(2)), NameChange::AnotherDatabase);
-    assert!(table.ends(NAME, None, Some((&range(1, 90, 90), NOW))));
-    assert!(!table.ends(NAME, None, Some((&range(2, 1, 1), NOW))));
-    let still = table.still_needed(NAME, None, before).unwrap();
+    assert!(table.ends(NAME, Depends::OnAnything, Some((&range(1, 90, 90), NOW))));
+    assert!(!table.ends(NAME, Depends::OnAnything, Some((&range(2, 1, 1), NOW))));
+    let still = table.still_needed(NAME, Depends::OnAnything, before).unwrap();
     assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
     assert_eq!(table.known(ALIAS), None, "the whole server may be another one");
     // Only this node's Neo4j says where a name leads. A record of another database is kept, and waits for it.
@@ -111,10 +115,10 @@ fn a_request_needs_the_mark_of_its_arrival() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let asked = table.of(NAME);
     table.take(record(NAME, mark(1, 0, 60)), NOW);
-    assert_eq!(table.still_needed(NAME, None, asked), asked);
-    assert_eq!(table.still_needed(NAME, None, None), None);
+    assert_eq!(table.still_needed(NAME, Depends::OnAnything, asked), asked);
+    assert_eq!(table.still_needed(NAME, Depends::OnAnything, None), None);
     table.take(record(NAME, mark(1, 1, 41)), NOW);
-    assert_eq!(table.still_needed(NAME, None, asked), Some(mark(1, 1, 41)));
+    assert_eq!(table.still_needed(NAME, Depends::OnAnything, asked), Some(mark(1, 1, 41)));
 }
 
 /// Ids of an earlier epoch may be later than the new mark.
@@ -122,9 +126,12 @@ fn a_request_needs_the_mark_of_its_arrival() {
 fn what_was_read_in_an_earlier_epoch_has_seen_no_mark() {
     let mut table = table(&[record(NAME, mark(1, 0, 104))]);
     let (heard, range) = (MonoTime(5_000), range(1, 102, 102));
-    assert!(table.ends(NAME, None, Some((&range, NOW))) && !table.is_of_earlier_epoch(&range, MonoTime(0)));
+    assert!(
+        table.ends(NAME, Depends::OnAnything, Some((&range, NOW)))
+            && !table.is_of_earlier_epoch(&range, MonoTime(0))
+    );
     table.take(record(NAME, mark(1, 1, 72)), heard);
-    assert!(!table.ends(NAME, None, Some((&range, heard))), "by its id alone");
+    assert!(!table.ends(NAME, Depends::OnAnything, Some((&range, heard))), "by its id alone");
     assert!(table.is_of_earlier_epoch(&range, MonoTime(4_999)) && !table.is_of_earlier_epoch(&range, heard));
     table.take(record(NAME, mark(1, 1, 73)), heard + Millis(1));
     assert!(!table.is_of_earlier_epoch(&range, heard), "the same epoch goes on");
@@ -187,7 +194,7 @@ fn ids_that_go_back_begin_an_epoch() {
     assert_eq!((written, is_back), (mark(1, 1, 41), true));
     assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
     assert_eq!(table.take(record(NAME, written), NOW), Change::Later);
-    assert!(!table.ends(NAME, None, Some((&range(1, 41, 41), NOW))));
+    assert!(!table.ends(NAME, Depends::OnAnything, Some((&range(1, 41, 41), NOW))));
     // The old numbering is over, whoever still tells it.
     assert_eq!(table.take(record(NAME, mark(1, 0, 99)), NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
@@ -209,13 +216,13 @@ fn a_lost_write_ends_everything_until_somebody_asks() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let lost = doubt(&mut table, NAME);
     assert!(lost.is_unsettled() && lost.position().is_none());
-    assert!(table.ends(NAME, None, Some((&range(1, u64::MAX - 1, u64::MAX - 1), NOW))));
+    assert!(table.ends(NAME, Depends::OnAnything, Some((&range(1, u64::MAX - 1, u64::MAX - 1), NOW))));
     let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
     assert_eq!((settled, is_back), (mark(1, 1, 51), false));
     table.take(record(NAME, settled), NOW);
     assert!(
-        table.ends(NAME, None, Some((&range(1, 50, 51), NOW)))
-            && !table.ends(NAME, None, Some((&range(1, 51, 51), NOW)))
+        table.ends(NAME, Depends::OnAnything, Some((&range(1, 50, 51), NOW)))
+            && !table.ends(NAME, Depends::OnAnything, Some((&range(1, 51, 51), NOW)))
     );
 }
 
@@ -264,14 +271,14 @@ fn the_board_names_those_who_listen() {
     let (one, other) = (NodeName::new("one").unwrap(), NodeName::new("other").unwrap());
     let now = |ms| MonoTime(1_000_000) + Millis(ms);
     let mut board = WriteBoard::default();
-    assert_eq!(board.hear(now(0), &one, Millis(500)).records, []);
-    assert_eq!(board.hear(now(300), &other, Millis(500)).records, []);
-    let told = board.tell(now(400), &[record(NAME, mark(1, 0, 50))]);
+    assert_eq!(board.hear(now(0), (&one, Millis(500)), None).records, []);
+    assert_eq!(board.hear(now(300), (&other, Millis(500)), None).records, []);
+    let told = board.tell(now(400), (&[record(NAME, mark(1, 0, 50))], &[]));
     assert_eq!(told, (vec![(one.clone(), Millis(100)), (other.clone(), Millis(400))], Vec::new()));
-    assert_eq!(board.tell(now(600), &[record(NAME, mark(1, 0, 49))]).0, [(other, Millis(200))]);
-    assert_eq!(board.hear(now(900), &one, Millis(500)).records, [record(NAME, mark(1, 0, 50))]);
-    board.tell(now(900), &[record(NAME, mark(2, 0, 3))]);
-    let kept = board.hear(now(900), &one, Millis(500)).records;
+    assert_eq!(board.tell(now(600), (&[record(NAME, mark(1, 0, 49))], &[])).0, [(other, Millis(200))]);
+    assert_eq!(board.hear(now(900), (&one, Millis(500)), None).records, [record(NAME, mark(1, 0, 50))]);
+    board.tell(now(900), (&[record(NAME, mark(2, 0, 3))], &[]));
+    let kept = board.hear(now(900), (&one, Millis(500)), None).records;
     assert_eq!(kept, [record(NAME, mark(1, 0, 50)), record(NAME, mark(2, 0, 3))], "two databases");
 }
 
@@ -279,7 +286,7 @@ fn the_board_names_those_who_listen() {
 #[test]
 fn the_board_tells_where_ids_are_counted_anew() {
     let mut board = WriteBoard::default();
-    let mut anew = |records: &[WriteRecord]| board.tell(MonoTime(1), records).1;
+    let mut anew = |records: &[WriteRecord]| board.tell(MonoTime(1), (records, &[])).1;
     assert_eq!(anew(&[record(NAME, mark(1, 0, 50))]), []);
     assert_eq!(anew(&[record(NAME, mark(1, 1, 41)), tagged(3, mark(1, 1, 44))]), []);
     assert_eq!(anew(&[tagged(4, mark(1, 0, 51))]), [record(NAME, mark(1, 1, 44))]);
@@ -305,13 +312,16 @@ fn a_write_ends_only_what_depends_on_what_it_touched() {
     let table = table(&[record(NAME, mark(1, 0, 40)), tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 45))]);
     let ends = |reads: &[u64], from| {
         let reads: Vec<TagId> = reads.iter().copied().map(TagId).collect();
-        table.ends(NAME, Some(&reads), Some((&range(1, from, 60), NOW)))
+        table.ends(NAME, Depends::OnTags(&reads), Some((&range(1, from, 60), NOW)))
     };
     assert!(ends(&[1], 49) && !ends(&[1], 50));
     assert!(ends(&[2], 44) && !ends(&[2], 45));
     assert!(ends(&[3, 2, 1], 49) && !ends(&[3, 2, 1], 50));
     assert!(!ends(&[3], 40) && ends(&[3], 39), "an earlier write has touched anything");
-    assert!(table.ends(NAME, None, Some((&range(1, 49, 60), NOW))), "what it depends on is not known");
+    assert!(
+        table.ends(NAME, Depends::OnAnything, Some((&range(1, 49, 60), NOW))),
+        "what it depends on is not known"
+    );
     assert_eq!(table.of(NAME), Some(mark(1, 0, 50)));
     assert_eq!(table.needed(NAME, Some(&[TagId(2)])), Some(mark(1, 0, 45)));
 }
@@ -325,7 +335,7 @@ fn an_epoch_ends_the_marks_of_tags() {
     assert_eq!(table.take(tagged(1, mark(1, 0, 95)), NOW), Change::Known, "it is told too late");
     // A tag of an epoch that this node has not heard of: anything may have been written in it.
     table.take(tagged(2, mark(1, 2, 30)), NOW);
-    assert!(table.ends(NAME, Some(&[TagId(3)]), Some((&range(1, 29, 60), NOW))));
+    assert!(table.ends(NAME, Depends::OnTags(&[TagId(3)]), Some((&range(1, 29, 60), NOW))));
 }
 
 #[test]
@@ -341,8 +351,8 @@ fn too_many_tags_are_anything() {
 #[test]
 fn a_write_marks_what_it_has_touched_where_its_ids_are_known() {
     let table = table(&[record(NAME, mark(1, 3, 40))]);
-    let touched = Touched::These([TagId(1), TagId(2)].into());
-    let of = |written, touched: &Touched| table.records_of(NAME, written, touched);
+    let touched = Touched::tags([TagId(1), TagId(2)]);
+    let of = |written, touched: &Touched| table.event_of(NAME, written, touched).records();
     let now = mark(1, 3, 50);
     assert_eq!(of(now, &touched), [tagged(1, now), tagged(2, now)]);
     assert_eq!(of(now, &Touched::Anything), [record(NAME, now)]);
@@ -355,13 +365,13 @@ fn a_write_marks_what_it_has_touched_where_its_ids_are_known() {
 #[test]
 fn a_request_needs_what_the_sender_or_this_node_has_heard() {
     let table = table(&[tagged(1, mark(1, 0, 50))]);
-    let needed = |told| table.needed_beside(NAME, Some(&[TagId(1)]), told);
+    let needed = |told| table.needed_beside(NAME, Depends::OnTags(&[TagId(1)]), told);
     assert_eq!(needed(None), Some(mark(1, 0, 50)));
     assert_eq!(needed(Some(mark(1, 0, 40))), Some(mark(1, 0, 50)));
     assert_eq!(needed(Some(mark(1, 0, 60))), Some(mark(1, 0, 60)));
     assert_eq!(needed(Some(mark(2, 0, 60))), Some(mark(1, 0, 50)), "the sender took it for another database");
     assert_eq!(
-        WritePositionTable::default().needed_beside(NAME, None, Some(mark(1, 0, 9))),
+        WritePositionTable::default().needed_beside(NAME, Depends::OnAnything, Some(mark(1, 0, 9))),
         Some(mark(1, 0, 9))
     );
 }
@@ -370,16 +380,17 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
 fn the_board_keeps_marks_of_tags_within_its_bound() {
     let now = MonoTime(1_000_000);
     let mut board = WriteBoard::default();
-    board.tell(now, &[tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60)), tagged(1, mark(1, 0, 49))]);
+    board
+        .tell(now, (&[tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60)), tagged(1, mark(1, 0, 49))], &[]));
     assert_eq!(board.records(), [tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60))]);
-    board.tell(now, &[record(NAME, mark(1, 0, 55))]);
+    board.tell(now, (&[record(NAME, mark(1, 0, 55))], &[]));
     assert_eq!(board.records(), [record(NAME, mark(1, 0, 55)), tagged(2, mark(1, 0, 60))]);
-    board.tell(now, &[tagged(1, mark(1, 0, 55))]);
+    board.tell(now, (&[tagged(1, mark(1, 0, 55))], &[]));
     assert_eq!(board.records().len(), 2, "it is told as everything already");
     let many: Vec<_> = (3..WRITTEN_RECORDS_MAX as u64 + 1).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
-    board.tell(now, &many);
+    board.tell(now, (&many, &[]));
     assert_eq!(board.records().len(), WRITTEN_RECORDS_MAX);
-    board.tell(now, &[WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }]);
+    board.tell(now, (&[WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }], &[]));
     let last = WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) };
     assert_eq!(board.records(), [record(NAME, mark(1, 0, 70)), last], "all of one name become one");
 }
@@ -390,8 +401,8 @@ fn a_full_board_keeps_the_later_marks() {
     let now = MonoTime(1_000_000);
     let mut board = WriteBoard::default();
     let many: Vec<_> = (0..WRITTEN_RECORDS_MAX as u64).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
-    board.tell(now, &many);
-    board.tell(now, &[record(NAME, mark(1, 0, 60))]);
+    board.tell(now, (&many, &[]));
+    board.tell(now, (&[record(NAME, mark(1, 0, 60))], &[]));
     assert_eq!(board.records(), [record(NAME, mark(1, 0, 70))], "the mark of 70 must not go back");
 }
 
@@ -404,10 +415,10 @@ fn a_name_without_a_place_makes_the_board_forget_no_tags() {
     let mut told: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
     let tags = 0..(WRITTEN_RECORDS_MAX - WRITTEN_DATABASES_MAX) as u64;
     told.extend(tags.map(|tag| tagged(tag, mark(1, 0, 70))));
-    board.tell(now, &told);
+    board.tell(now, (&told, &[]));
     let before = board.records();
     assert_eq!(before.len(), WRITTEN_RECORDS_MAX);
-    board.tell(now, &[record(DatabaseTag(u64::MAX), mark(1, 0, 90))]);
+    board.tell(now, (&[record(DatabaseTag(u64::MAX), mark(1, 0, 90))], &[]));
     assert_eq!(board.records(), before);
 }
 
@@ -451,7 +462,7 @@ proptest! {
             Some(record.written.epoch()) == newest && record.tag.is_none_or(|own| own == TagId(tag))
         };
         let is_ended = records.iter().filter(of_read).any(|each| !each.written.is_seen_by(&range(1, from, 20)));
-        prop_assert!(!is_ended || table.ends(NAME, Some(&reads), Some((&range(1, from, 20), NOW))));
+        prop_assert!(!is_ended || table.ends(NAME, Depends::OnTags(&reads), Some((&range(1, from, 20), NOW))));
     }
 
     /// Within an epoch order and repetition change nothing for tags either.

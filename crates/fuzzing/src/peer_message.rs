@@ -10,9 +10,9 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::proof::{CountedWrite, IdRange, Tally};
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::ring::RingEpoch;
-use hopcache_core::tags::Tag;
+use hopcache_core::tags::{ClassId, Key, Refiner, Tag, TagId, Touched, TouchedRole};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{DataOwner, WriteEpoch, WritePosition, WriteRecord};
+use hopcache_core::write_position::{DataOwner, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -231,7 +231,9 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
             let skipped = Skip::ALL.into_iter().map(Launch::Skipped);
             (encode_answer(&skipped.chain([Launch::Launched]).collect::<Vec<_>>()), launches)
         }
-        Question::Written(told) => (encode_answer(&KnownWrites(told.records.clone())), known),
+        Question::Written(told) => {
+            (encode_answer(&KnownWrites(told.events.iter().flat_map(WriteEvent::records).collect())), known)
+        }
         Question::Tally(..) => {
             let over = vec![(TransactionId(draw.number()), 1)];
             let own =
@@ -371,7 +373,11 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let at = Position { database: DatabaseUuid([5; 16]), id: TransactionId(draw.number()) };
     let written = WritePosition::at(WriteEpoch(1), at);
     let (name, after) = (DatabaseTag(draw.number()), TransactionId(3));
-    let records = vec![WriteRecord::of_all(name, written)];
+    let keys: &[(Key<&str>, &[ClassId])] = &[(Key::Property("id"), &[ClassId(draw.number())])];
+    let mut refiner = Refiner::default();
+    refiner.fact(TagId(draw.number()), &[TouchedRole { keys, labels: &["User"], ..TouchedRole::default() }]);
+    let touched = Touched::These(refiner.finish([TagId(draw.number())]));
+    let events = vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, touched }];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
     let range =
         IdRange { database: at.database, epoch: WriteEpoch(1), after, until: at.id, doubted: draw.number() };
@@ -386,7 +392,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         Question::Pull(Bytes::copy_from_slice(draw.short())),
         Question::Orders(vec![SentOrder::of(&order)]),
         Question::FlushWaste,
-        Question::Written(WriteNews { records, by: holder(), counted }),
+        Question::Written(WriteNews { events, by: holder(), counted }),
         Question::Tally(name, range),
     ];
     let pages = observed_pages(&[seen(3), seen(4)], sender, MonoTime(12_000));

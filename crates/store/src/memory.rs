@@ -24,7 +24,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{WriteBoard, WriteRecord};
+use hopcache_core::write_position::{EventCursor, WriteBoard, WriteEvent, WriteRecord};
 use hopcache_engine::ports::{
     Clock, Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
 };
@@ -200,10 +200,10 @@ impl Store for MemoryStore {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WriteRecord],
+        told: (&[WriteRecord], &[WriteEvent]),
     ) -> Result<StoreReceipt, StoreError> {
         let now = self.clock.now();
-        let (listeners, anew) = self.table.lock().written.entry(cluster).or_default().tell(now, records);
+        let (listeners, anew) = self.table.lock().written.entry(cluster).or_default().tell(now, told);
         let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms }).collect();
         Ok(StoreReceipt { listeners, anew })
     }
@@ -211,11 +211,11 @@ impl Store for MemoryStore {
     async fn hear_written(
         &self,
         cluster: ClusterTag,
-        me: &NodeName,
-        lease_ms: Millis,
+        listener: (&NodeName, Millis),
+        since: Option<EventCursor>,
     ) -> Result<StorePoll, StoreError> {
         let now = self.clock.now();
-        Ok(self.table.lock().written.entry(cluster).or_default().hear(now, me, lease_ms))
+        Ok(self.table.lock().written.entry(cluster).or_default().hear(now, listener, since))
     }
 
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {

@@ -32,6 +32,15 @@ pub const ROLE_ENTRIES_MAX: usize = 8;
 /// Places of the sketch of a database's anchors, 8 bytes each: 4 MiB. Each anchor has two. A result that 10,000 other anchors
 /// were written after is ended without need once in 700 times, after 50,000 once in 33, after 100,000 once in 10.
 pub const SKETCH_PLACES: usize = 1 << 19;
+/// Writes that a node still tells one by one: those of a second and more. Whoever has heard of none of so many is told their marks.
+pub const EVENTS_KEPT_MAX: usize = 1_024;
+/// Writes of one telling, and of one piece of the store's log: those that wait, or a mark of each tag that is kept.
+pub const EVENTS_IN_MESSAGE_MAX: usize = WRITTEN_RECORDS_MAX;
+const _: () = assert!(EVENTS_KEPT_MAX <= EVENTS_IN_MESSAGE_MAX);
+/// Pieces of the store's log of writes, some 200 bytes for each write: a node that looks twice in a lease finds all that it has not heard.
+pub const EVENT_LOG_PIECES_MAX: usize = 4_096;
+/// Bytes of that log. The latest piece stays, however long it is.
+pub const EVENT_LOG_BYTES_MAX: usize = 1 << 20;
 /// Databases that have such a sketch, in a node's memory: 32 MiB. Writes to a further one end by label, type and key alone.
 pub const SKETCHES_MAX: usize = 8;
 /// A database without an anchored write for so long gives its sketch to another one.

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
+use super::TagId;
 use super::anchors::{AnchorGroup, AnchorHash, ClassId, Cover, Key, KeyHash};
-use super::{TagId, Touched};
 use crate::limits::{
     ANCHOR_CLASSES_MAX, COVERED_KEYS_MAX, REFINED_ANCHORS_MAX, REFINED_FACTS_MAX, REFINED_NAMES_MAX,
     ROLE_LABELS_MAX, WRITTEN_TAGS_OF_WRITE_MAX,
 };
+use crate::wire::at_most;
 
 /// What is known of one node of a touched fact. Names are places in [`Refinement::names`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -52,8 +53,11 @@ pub struct Refinement {
 /// A refinement as it comes from another node.
 #[derive(serde::Deserialize)]
 struct Parts {
+    #[serde(deserialize_with = "at_most::<_, _, REFINED_NAMES_MAX>")]
     names: Vec<Box<str>>,
+    #[serde(deserialize_with = "at_most::<_, _, REFINED_FACTS_MAX>")]
     facts: Vec<RefinedFact>,
+    #[serde(deserialize_with = "at_most::<_, _, REFINED_ANCHORS_MAX>")]
     anchors: Vec<AnchorHash>,
 }
 
@@ -69,10 +73,25 @@ pub enum NotARefinement {
 }
 
 /// The tags that a write touched, and what refines them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "ToldTags")]
 pub struct TouchedTags {
     tags: Arc<[TagId]>,
     refined: Option<Arc<Refinement>>,
+}
+
+/// Touched tags as they come from another node.
+#[derive(serde::Deserialize)]
+struct ToldTags {
+    #[serde(deserialize_with = "at_most::<_, _, WRITTEN_TAGS_OF_WRITE_MAX>")]
+    tags: Vec<TagId>,
+    refined: Option<Arc<Refinement>>,
+}
+
+impl From<ToldTags> for TouchedTags {
+    fn from(told: ToldTags) -> Self {
+        Self::new(told.tags, told.refined)
+    }
 }
 
 /// What a statement says of one node of what it touches.
@@ -227,13 +246,6 @@ impl TouchedTags {
     fn touches_loosely(&self, tag: TagId) -> bool {
         let has_fact = |refinement: &Arc<Refinement>| refinement.facts_of(tag).next().is_some();
         self.tags.binary_search(&tag).is_ok() && !self.refined.as_ref().is_some_and(has_fact)
-    }
-}
-
-impl From<&TouchedTags> for Touched {
-    /// Without the refinement: what a node takes that does not know refinements.
-    fn from(touched: &TouchedTags) -> Self {
-        Self::These(touched.tags.clone())
     }
 }
 

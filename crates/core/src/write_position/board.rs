@@ -1,19 +1,23 @@
 //! What a store keeps for one cluster. The Lua scripts of the Redis store are the same in another language.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use super::{Place, WritePosition, WriteRecord};
+use super::{Place, WriteEvent, WritePosition, WriteRecord};
 use crate::bookmark::DatabaseUuid;
 use crate::key::{DatabaseTag, ServerTag};
-use crate::limits::{WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX};
+use crate::limits::{
+    EVENT_LOG_BYTES_MAX, EVENT_LOG_PIECES_MAX, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX,
+    WRITTEN_RECORDS_MAX,
+};
 use crate::node::NodeName;
 use crate::proof::{PollNumber, Report};
 use crate::time::{Millis, MonoTime};
 
-/// The marks, and the nodes that listen for them.
+/// The marks, the last writes, and the nodes that listen for them.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBoard {
     positions: BTreeMap<Place, WritePosition>,
+    log: EventLog,
     /// Each with the end of its lease.
     listeners: BTreeMap<NodeName, MonoTime>,
     polls: PollNumber,
@@ -22,18 +26,63 @@ pub struct WriteBoard {
     remembered: BTreeMap<(ServerTag, DatabaseTag), DatabaseUuid>,
 }
 
+/// The last writes, in pieces of as many as were told together.
+#[derive(Debug, Clone, Default)]
+struct EventLog {
+    pieces: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Where the next piece comes.
+    end: EventCursor,
+}
+
+/// Plain data: a place in the log of writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventCursor {
+    /// The log. A store that has lost its data begins another one.
+    pub log: u128,
+    /// The number of the next piece.
+    pub next: u64,
+}
+
 /// A database by one of its names.
 type NamedDatabase = (DatabaseTag, DatabaseUuid);
 
+impl EventLog {
+    fn push(&mut self, piece: Vec<u8>) {
+        self.bytes += piece.len();
+        self.pieces.push_back(piece);
+        self.end.next += 1;
+        while self.pieces.len() > EVENT_LOG_PIECES_MAX
+            || (self.bytes > EVENT_LOG_BYTES_MAX && self.pieces.len() > 1)
+        {
+            let oldest = self.pieces.pop_front().unwrap_or_default();
+            self.bytes -= oldest.len();
+        }
+    }
+
+    /// The events from this place on; `None` if some of them may not be here any more.
+    fn since(&self, place: EventCursor) -> Option<Vec<WriteEvent>> {
+        let first = self.end.next - self.pieces.len() as u64;
+        let at = place.next.checked_sub(first).filter(|_| place.log == self.end.log)?;
+        let at = usize::try_from(at).ok().filter(|at| *at <= self.pieces.len())?;
+        let read = |piece: &Vec<u8>| WriteEvent::from_log(piece);
+        let pieces: Option<Vec<_>> = self.pieces.iter().skip(at).map(read).collect();
+        pieces.map(|pieces| pieces.into_iter().flatten().collect())
+    }
+}
+
 impl WriteBoard {
-    /// Keeps these records, or later ones that it has. Returns the nodes that listen, each with the rest of its lease; and where
+    /// Keeps these records, or later ones that it has, and writes these events, of which they are the marks, to the log. Returns the nodes that listen, each with the rest of its lease; and where
     /// ids are counted anew since the records, the latest mark of each such database as one of everything.
     pub fn tell(
         &mut self,
         now: MonoTime,
-        records: &[WriteRecord],
+        (records, events): (&[WriteRecord], &[WriteEvent]),
     ) -> (Vec<(NodeName, Millis)>, Vec<WriteRecord>) {
         records.iter().for_each(|record| self.keep(record));
+        if !events.is_empty() {
+            self.log.push(WriteEvent::to_log(events.to_vec()));
+        }
         let left = |(node, ends): (&NodeName, &MonoTime)| (node.clone(), ends.since(now));
         let listeners = self.listeners.iter().filter(|(_, ends)| **ends > now).map(left).collect();
         let anew: BTreeMap<_, _> = records.iter().filter_map(|record| self.anew(record)).collect();
@@ -118,8 +167,13 @@ impl WriteBoard {
         self.positions.iter().map(|(place, written)| record((*place, *written))).collect()
     }
 
-    /// A look: the node listens from now on, for this time.
-    pub fn hear(&mut self, now: MonoTime, node: &NodeName, lease_ms: Millis) -> StorePoll {
+    /// A look: the node listens from now on, for this time. It has read the log up to `since`.
+    pub fn hear(
+        &mut self,
+        now: MonoTime,
+        (node, lease_ms): (&NodeName, Millis),
+        since: Option<EventCursor>,
+    ) -> StorePoll {
         self.listeners.retain(|_, ends| *ends > now);
         if self.listeners.len() < WRITTEN_LISTENERS_MAX || self.listeners.contains_key(node) {
             self.listeners.insert(node.clone(), now + lease_ms);
@@ -129,6 +183,8 @@ impl WriteBoard {
             records: self.records(),
             poll: self.polls,
             reports: self.reports.values().cloned().collect(),
+            events: since.and_then(|since| self.log.since(since)),
+            cursor: self.log.end,
         }
     }
 
@@ -167,10 +223,11 @@ impl WriteBoard {
         self.remembered.get(&at).copied()
     }
 
-    /// The reports are forgotten, and looks have other numbers: the content is of another life.
-    pub fn forget_reports(&mut self) {
+    /// The content is of another life: the reports are forgotten, looks have other numbers, and the log is another one.
+    pub fn begin_life(&mut self, life: u128) {
         self.reports.clear();
         self.polls = PollNumber::default();
+        self.log = EventLog { end: EventCursor { log: life, next: 0 }, ..EventLog::default() };
     }
 }
 
@@ -187,4 +244,8 @@ pub struct StorePoll {
     pub poll: PollNumber,
     /// Every report.
     pub reports: Vec<Report>,
+    /// The writes since the last look, in any order; `None` if some of them may lack: then the marks say all that is known of them.
+    pub events: Option<Vec<WriteEvent>>,
+    /// The end of the log.
+    pub cursor: EventCursor,
 }

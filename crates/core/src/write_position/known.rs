@@ -162,7 +162,7 @@ mod tests {
     use super::super::{WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord};
     use super::*;
     use crate::bookmark::{Bookmark, ReadRange};
-    use crate::tags::TagId;
+    use crate::tags::{Depends, TagId};
 
     const NAME: DatabaseTag = DatabaseTag(7);
 
@@ -200,18 +200,18 @@ mod tests {
         both.iter().for_each(|record| {
             table.take(*record, now);
         });
-        let (_, anew) = board.tell(now, &both);
+        let (_, anew) = board.tell(now, (&both, &[]));
         assert_eq!((board.records(), table.records()), (both.to_vec(), both.to_vec()));
         assert_eq!(anew, [], "the one's ids say nothing of the other's");
         assert_eq!(table.of(NAME), None, "nobody knows yet which of them is this node's");
         table.learn(NAME, found(2));
         assert_eq!(table.of(NAME), Some(write_position(2, 4, 9)));
-        assert!(!table.ends(NAME, None, Some((&range(2, 9, 9), now))));
+        assert!(!table.ends(NAME, Depends::OnAnything, Some((&range(2, 9, 9), now))));
         // In a full board a name's other databases make room.
         let names = 10..10 + WRITTEN_DATABASES_MAX as u64 - 2;
         let all: Vec<_> = names.map(|name| record(DatabaseTag(name), write_position(1, 0, 5))).collect();
-        board.tell(now, &all);
-        board.tell(now, &[record(NAME, write_position(3, 0, 7))]);
+        board.tell(now, (&all, &[]));
+        board.tell(now, (&[record(NAME, write_position(3, 0, 7))], &[]));
         let kept: Vec<_> = board.records().into_iter().filter(|kept| kept.name == NAME).collect();
         assert_eq!(kept, [record(NAME, write_position(3, 0, 7))]);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
 use super::names::NameTable;
 use super::tag_positions::TagPositions;
-use super::{WriteEpoch, WritePosition, WriteRecord};
+use super::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{SKETCH_IDLE_MS, SKETCHES_MAX, WRITTEN_DATABASES_MAX};
@@ -114,19 +114,13 @@ impl WritePositionTable {
     /// Whether a write has ended what a run by this name read. `read` is its range, and when it began. The range shows the database,
     /// also for a name that is not known yet. A name that leads elsewhere now has been given to another database.
     #[must_use]
-    pub fn ends(
-        &self,
-        name: DatabaseTag,
-        reads: Option<&[TagId]>,
-        read: Option<(&ReadRange, MonoTime)>,
-    ) -> bool {
+    pub fn ends(&self, name: DatabaseTag, reads: Depends<'_>, read: Option<(&ReadRange, MonoTime)>) -> bool {
         let Some((range, read_started)) = read else {
             return self.positions.values().any(TagPositions::ends_any);
         };
         let database = range.to().database;
         let is_renamed = self.known.of(name).is_some_and(|now| now.database != database);
-        let has_ended =
-            |positions: &TagPositions| !positions.needed(reads.into(), &self.names).is_seen_by(range);
+        let has_ended = |positions: &TagPositions| !positions.needed(reads, &self.names).is_seen_by(range);
         is_renamed
             || self.positions.get(&database).is_some_and(has_ended)
             || self.is_of_earlier_epoch(range, read_started)
@@ -205,25 +199,16 @@ impl WritePositionTable {
         self.positions.get(&database).map(|positions| WriteRecord::of_all(name, positions.all()))
     }
 
-    /// The records of a write that has left this mark, and has touched this. Where the ids are counted anew, or are not known,
-    /// it has touched anything.
+    /// A write that has left this mark, and has touched this. Where the ids are counted anew, or are not known, it has touched anything.
     #[must_use]
-    pub fn records_of(
-        &self,
-        name: DatabaseTag,
-        written: WritePosition,
-        touched: &Touched,
-    ) -> Vec<WriteRecord> {
+    pub fn event_of(&self, name: DatabaseTag, written: WritePosition, touched: &Touched) -> WriteEvent {
         let is_counted = match self.positions.get(&written.database) {
             Some(positions) => positions.counts(written.epoch),
             None => written.epoch == WriteEpoch::default(),
         };
-        match touched {
-            Touched::These(tags) if is_counted && !written.is_unsettled() => {
-                tags.iter().map(|tag| WriteRecord { name, written, tag: Some(*tag) }).collect()
-            }
-            Touched::These(_) | Touched::Anything => vec![WriteRecord::of_all(name, written)],
-        }
+        let is_known = is_counted && !written.is_unsettled();
+        let touched = if is_known || touched.is_nothing() { touched.clone() } else { Touched::Anything };
+        WriteEvent { name, written, touched }
     }
 
     /// Whether there is no mark.
@@ -275,31 +260,28 @@ impl WritePositionTable {
         self.take_with(&record, |positions, _| positions.take(record.tag, record.written, now))
     }
 
-    /// Takes a write that this node hears of at `now`, by this name, with what refines its tags. A tag that is not refined is taken as by
+    /// Takes a write that this node hears of at `now`, with what refines its tags. A tag that is not refined is taken as by
     /// [`WritePositionTable::take`]. Repetition and order change nothing: an earlier write is taken as well as a later one.
-    pub fn take_write(
-        &mut self,
-        name: DatabaseTag,
-        (written, touched): (WritePosition, &TouchedTags),
-        now: MonoTime,
-    ) -> Change {
+    pub fn take_event(&mut self, event: &WriteEvent, now: MonoTime) -> Change {
+        let WriteEvent { name, written, touched } = event;
+        let record = WriteRecord::of_all(*name, *written);
+        let Touched::These(touched) = touched else { return self.take(record, now) };
         let has_anchors = touched.refinement().is_some_and(|refinement| !refinement.anchors().is_empty());
-        let record = WriteRecord::of_all(name, written);
         if touched.tags().is_empty() {
             return Change::Known;
         }
         if has_anchors && !self.makes_room_for_anchors(written.database, now) {
             let loose = TouchedTags::new(touched.tags().iter().copied(), None);
             return self
-                .take_with(&record, |positions, names| positions.take_write((written, &loose), now, names));
+                .take_with(&record, |positions, names| positions.take_write((*written, &loose), now, names));
         }
-        self.take_with(&record, |positions, names| positions.take_write((written, touched), now, names))
+        self.take_with(&record, |positions, names| positions.take_write((*written, touched), now, names))
     }
 
     /// Takes a record that came beside the writes of which it is the sum. It changes nothing if a write to the tag is known that is as
     /// late.
     ///
-    /// Each write that the record sums up has come by [`WritePositionTable::take_write`]. Where one may lack, [`WritePositionTable::unrefine`]
+    /// Each write that the record sums up has come by [`WritePositionTable::take_event`]. Where one may lack, [`WritePositionTable::unrefine`]
     /// follows under the same lock, or what the lacking one has ended stays.
     pub fn take_beside(&mut self, record: WriteRecord, now: MonoTime) -> Change {
         let positions = self.positions.get(&record.written.database);
@@ -420,12 +402,12 @@ impl WritePositionTable {
     pub fn still_needed(
         &self,
         name: DatabaseTag,
-        reads: Option<&[TagId]>,
+        reads: Depends<'_>,
         asked: Option<WritePosition>,
     ) -> Option<WritePosition> {
         let asked = asked?;
         let is_elsewhere = self.known.of(name).is_some_and(|now| now.database != asked.database);
-        match self.needed(name, reads) {
+        match self.needed_by(name, reads) {
             now if is_elsewhere => now,
             Some(now) if now.database == asked.database && now.epoch > asked.epoch => Some(now),
             _ => Some(asked),
@@ -437,10 +419,10 @@ impl WritePositionTable {
     pub fn needed_beside(
         &self,
         name: DatabaseTag,
-        reads: Option<&[TagId]>,
+        reads: Depends<'_>,
         told: Option<WritePosition>,
     ) -> Option<WritePosition> {
-        match (self.needed(name, reads), told) {
+        match (self.needed_by(name, reads), told) {
             (Some(own), Some(told)) if !own.is_at_or_after(&told) && own.database == told.database => {
                 Some(told)
             }

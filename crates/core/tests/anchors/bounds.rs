@@ -81,7 +81,7 @@ fn a_few_databases_have_a_sketch() {
     let mut table = WritePositionTable::default();
     let name = |database: u8| DatabaseTag(u64::from(database));
     let mut write = |database: u8, id, now| {
-        table.take_write(name(database), (mark(database, 0, id), &by_id(42)), now);
+        table.take_event(&event(name(database), mark(database, 0, id), &by_id(42)), now);
         let shape = NeedsShape::new(
             vec![NodeConstraint::new([ID], [])],
             &[ShapeNeed {
@@ -255,8 +255,10 @@ fn a_refinement_from_elsewhere_is_looked_at() {
         read(&|json| json["names"] = ["id", "k"].into()),
         Err(NotARefinement::UnknownName.to_string())
     );
-    assert_eq!(read(&|json| json["anchors"] = vec![1; 257].into()), Err(NotARefinement::TooLong.to_string()));
-    assert_eq!(read(&|json| json["names"] = vec!["n"; 33].into()), Err(NotARefinement::TooLong.to_string()));
+    for (list, most) in [("anchors", REFINED_ANCHORS_MAX), ("names", REFINED_NAMES_MAX)] {
+        let error = read(&|json| json[list] = vec![serde_json::Value::from(1); most + 1].into()).unwrap_err();
+        assert!(error.contains(&format!("at most {most} items")), "{error}");
+    }
 }
 
 /// A result that was read before this many other anchored writes. The bound is (1 − e^(−2m/S))², and a third.

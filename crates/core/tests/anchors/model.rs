@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::bookkeeping::Bookkeeping;
 use super::history::{Event, NODES, Need, Touch, Write, any_history, any_need};
-use super::{NAME, NOW, mark};
+use super::{NAME, NOW, event, mark};
 
 /// Writes that the store's log keeps.
 const LOG_LEN: usize = 8;
@@ -86,7 +86,7 @@ impl World {
     fn hear(&mut self, to: usize, which: usize) {
         let (node, write) = (&mut self.nodes[to], &self.writes[which]);
         match write.touched() {
-            Some(touched) => node.table.take_write(NAME, (write.written, &touched), NOW),
+            Some(touched) => node.table.take_event(&event(NAME, write.written, &touched), NOW),
             None => node.table.take(WriteRecord::of_all(NAME, write.written), NOW),
         };
         node.heard.insert(which);
@@ -103,7 +103,7 @@ impl World {
         }
         let mut sum = WriteBoard::default();
         for which in &news {
-            sum.tell(NOW, &self.writes[*which].records());
+            sum.tell(NOW, (&self.writes[*which].records(), &[]));
         }
         self.take_sum(to, &sum, (kept.len() < news.len()).then_some(None));
         self.nodes[to].heard.extend(news);
@@ -113,7 +113,7 @@ impl World {
         let news = self.of(by).split_off(self.stored[by]);
         self.stored[by] += news.len();
         for which in &news {
-            self.board.tell(NOW, &self.writes[*which].records());
+            self.board.tell(NOW, (&self.writes[*which].records(), &[]));
         }
         self.log.extend(news);
     }

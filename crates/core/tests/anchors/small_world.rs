@@ -13,7 +13,7 @@ use hopcache_core::tags::{
 use hopcache_core::write_position::WritePositionTable;
 use proptest::prelude::*;
 
-use super::{NAME, NOW, mark};
+use super::{NAME, NOW, event, mark};
 
 const FOUND: TagId = TagId(1);
 const RELATED: TagId = TagId(2);
@@ -212,7 +212,7 @@ proptest! {
             let written = mark(1, 0, 10 + number as u64);
             let mut refiner = Refiner::default();
             touched(&mut refiner, *id, write);
-            table.take_write(NAME, (written, &refiner.finish([])), NOW);
+            table.take_event(&event(NAME, written, &refiner.finish([])), NOW);
             for ((read, id, shape), before) in reads.iter().zip(&before) {
                 let classes = NeedClasses::new([[ClassId(*id)]]);
                 let needed = table.needed_by(NAME, Depends::OnNeeds(shape, &classes));

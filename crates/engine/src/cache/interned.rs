@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::{SHARED_RANGES_MAX, SHARED_READS_MAX};
 
-use crate::model::text_facts::Reads;
+use crate::model::text_facts::{AnswerReads, Reads};
 
 /// The values that copies share.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl Interned {
         self.ranges.one_of(range)
     }
 
-    pub(super) fn reads(&self, reads: &Arc<Reads>) -> Arc<Reads> {
-        self.reads.one_of(reads)
+    pub(super) fn reads(&self, reads: AnswerReads) -> AnswerReads {
+        AnswerReads { of_text: self.reads.one_of(&reads.of_text), ..reads }
     }
 }
 

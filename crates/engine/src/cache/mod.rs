@@ -180,7 +180,7 @@ impl Cache {
     pub(crate) fn of_query(&self, mut copy: MemoryCopy, query: &Query) -> MemoryCopy {
         if self.lease.lease_ms().is_some() && !copy.knows_reads() {
             let reads = copy.reads_for(query);
-            copy = copy.of_reads(self.common.reads(&reads));
+            copy = copy.of_reads(self.common.reads(reads));
         }
         let range = copy.range().map(|range| self.common.range(range));
         copy.of_range(range)

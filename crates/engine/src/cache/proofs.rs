@@ -249,7 +249,7 @@ impl Cache {
         let is_current = |as_of| now.since(as_of) <= settings.report_ms_max(lease_ms);
         self.lease.is_held(now)
             && age_ms < settings.life_ms_max
-            && query.reads().is_of_graph
+            && query.reads().of_text.is_of_graph
             && !self.written.ends(query, Some((range, read_started)))
             && standing.is_proved
             && standing.as_of.is_some_and(is_current)

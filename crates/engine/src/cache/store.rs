@@ -12,7 +12,7 @@ use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::WriteRecord;
+use hopcache_core::write_position::{EventCursor, WriteEvent, WriteRecord};
 use parking_lot::Mutex;
 
 use crate::model::context::Context;
@@ -129,18 +129,18 @@ impl Store for WatchedStore {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WriteRecord],
+        told: (&[WriteRecord], &[WriteEvent]),
     ) -> Result<StoreReceipt, StoreError> {
-        self.saw(self.store.tell_written(cluster, records).await)
+        self.saw(self.store.tell_written(cluster, told).await)
     }
 
     async fn hear_written(
         &self,
         cluster: ClusterTag,
-        me: &NodeName,
-        lease_ms: Millis,
+        listener: (&NodeName, Millis),
+        since: Option<EventCursor>,
     ) -> Result<StorePoll, StoreError> {
-        self.saw(self.store.hear_written(cluster, me, lease_ms).await)
+        self.saw(self.store.hear_written(cluster, listener, since).await)
     }
 
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError> {

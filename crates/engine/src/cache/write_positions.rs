@@ -11,7 +11,7 @@ use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::tags::Touched;
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{
-    Change, DataOwner, KnownDatabase, NameChange, WritePosition, WritePositionTable, WriteRecord,
+    Change, DataOwner, KnownDatabase, NameChange, WriteEvent, WritePosition, WritePositionTable, WriteRecord,
 };
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -74,7 +74,7 @@ impl WritePositions {
         if self.is_empty() {
             return told;
         }
-        self.table.read().needed_beside(query.tags.database(), Some(&query.reads().tags), told)
+        self.table.read().needed_beside(query.tags.database(), query.depends(), told)
     }
 
     /// Whether a write has ended this copy.
@@ -87,8 +87,7 @@ impl WritePositions {
             return false;
         }
         let read = copy.range().map(|range| (&**range, copy.read_started()));
-        let reads = copy.reads().map(|reads| &*reads.tags);
-        let has_ended = self.table.read().ends(copy.tags().database(), reads, read);
+        let has_ended = self.table.read().ends(copy.tags().database(), copy.depends(), read);
         if !has_ended {
             copy.judged_at(version);
         }
@@ -106,7 +105,7 @@ impl WritePositions {
 
     /// Whether a write has ended a result of this query: of a run of this range, and when it began.
     pub(crate) fn ends(&self, query: &Query, read: Option<(&ReadRange, MonoTime)>) -> bool {
-        !self.is_empty() && self.table.read().ends(query.tags.database(), Some(&query.reads().tags), read)
+        !self.is_empty() && self.table.read().ends(query.tags.database(), query.depends(), read)
     }
 
     /// Whether the ids of a copy's run may be of an earlier epoch. See [`WritePositionTable::is_of_earlier_epoch`].
@@ -124,13 +123,27 @@ impl WritePositions {
     /// The mark that a request with `asked` still needs.
     pub(crate) fn still_needed(&self, query: &Query, asked: Option<WritePosition>) -> Option<WritePosition> {
         asked?;
-        self.table.read().still_needed(query.tags.database(), Some(&query.reads().tags), asked)
+        self.table.read().still_needed(query.tags.database(), query.depends(), asked)
     }
 
     /// Takes a record that this node hears at `now`.
     pub(crate) fn take(&self, record: WriteRecord, now: MonoTime) -> Change {
+        self.take_with(|table| table.take(record, now))
+    }
+
+    /// See [`WritePositionTable::take_beside`].
+    pub(crate) fn take_beside(&self, record: WriteRecord, now: MonoTime) -> Change {
+        self.take_with(|table| table.take_beside(record, now))
+    }
+
+    /// See [`WritePositionTable::take_event`].
+    pub(crate) fn take_event(&self, event: &WriteEvent, now: MonoTime) -> Change {
+        self.take_with(|table| table.take_event(event, now))
+    }
+
+    fn take_with(&self, take: impl FnOnce(&mut WritePositionTable) -> Change) -> Change {
         let mut table = self.table.write();
-        let change = table.take(record, now);
+        let change = take(&mut table);
         if matches!(change, Change::Later | Change::Full { ends_others: true }) {
             self.changed(&mut table);
         }
@@ -205,14 +218,14 @@ impl WritePositions {
         self.table.read().in_doubt(name)
     }
 
-    /// See [`WritePositionTable::records_of`].
-    pub(crate) fn records_of(
+    /// See [`WritePositionTable::event_of`].
+    pub(crate) fn event_of(
         &self,
         name: DatabaseTag,
         written: WritePosition,
         touched: &Touched,
-    ) -> Vec<WriteRecord> {
-        self.table.read().records_of(name, written, touched)
+    ) -> WriteEvent {
+        self.table.read().event_of(name, written, touched)
     }
 
     /// See [`WritePositionTable::record_of_all`].

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, KeyedReading, PrincipalScope, QueryKey};
 use hopcache_core::pattern::PatternId;
-use hopcache_core::tags::Tags;
+use hopcache_core::tags::{Depends, Tags};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::write_position::WritePosition;
@@ -24,7 +24,7 @@ use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
 use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
 use crate::model::rendering::RenderingId;
-use crate::model::text_facts::{Reads, TextFacts};
+use crate::model::text_facts::{AnswerReads, TextFacts};
 
 /// A statement with everything that decides its answer.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ pub struct Query {
     /// What the text alone decides.
     facts: Arc<TextFacts>,
     /// What the answer depends on, when somebody has asked.
-    reads: OnceLock<Arc<Reads>>,
+    reads: OnceLock<AnswerReads>,
     /// The names of its columns, if its answer may come from another spelling. `None` for a told reading: the node that
     /// has told it names the columns for its client.
     columns: Option<Columns>,
@@ -194,7 +194,7 @@ impl Query {
         let normal = self.normal.as_str();
         let is_apart = normal.as_ptr() != self.statement.as_ptr();
         let texts = self.database.len() + self.statement.len() + if is_apart { normal.len() } else { 0 };
-        let tags = self.reads.get().map_or(0, |reads| size_of_val(&*reads.tags));
+        let tags = self.reads.get().map_or(0, |reads| size_of_val(&*reads.of_text.tags));
         size_of::<Self>()
             + texts
             + self.params.len()
@@ -257,13 +257,18 @@ impl Query {
     }
 
     /// What the answer depends on: a write that touches none of these cannot change it. The first question of a text parses it.
-    pub(crate) fn reads(&self) -> &Arc<Reads> {
-        self.reads.get_or_init(|| Arc::clone(self.facts.reads(&self.params)))
+    pub(crate) fn reads(&self) -> &AnswerReads {
+        self.reads.get_or_init(|| self.facts.reads(&self.params))
+    }
+
+    /// What ends its answers, as exactly as it is known.
+    pub(crate) fn depends(&self) -> Depends<'_> {
+        self.reads().depends()
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
-    pub(crate) fn reads_with_tokens(&self) -> Arc<Reads> {
-        Arc::clone(self.facts.reads_with_tokens(&self.params))
+    pub(crate) fn reads_with_tokens(&self) -> AnswerReads {
+        self.facts.reads_with_tokens(&self.params)
     }
 
     /// What the text alone decides.

@@ -19,7 +19,7 @@ use hopcache_core::ring::Ring;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_core::write_position::WriteRecord;
+use hopcache_core::write_position::{WriteEvent, WriteRecord};
 
 use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
@@ -27,7 +27,7 @@ use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
 
 pub use hopcache_core::lease::log::{CursorDigest, LogCursor};
-pub use hopcache_core::write_position::StorePoll;
+pub use hopcache_core::write_position::{EventCursor, StorePoll};
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
 pub use crate::model::origin_run::{AccessMode, OriginRun, Parts, RunBookmarks, WriteOf};
@@ -76,19 +76,19 @@ pub trait Store: Send + Sync + 'static {
     async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError>;
     /// The page of the invalidation log after `cursor`.
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError>;
-    /// Keeps these marks, or later ones that it has.
+    /// Keeps these marks, or later ones that it has, and writes the events that they are the marks of to its log.
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WriteRecord],
+        told: (&[WriteRecord], &[WriteEvent]),
     ) -> Result<StoreReceipt, StoreError>;
-    /// Polls the store. It returns all marks and all watchers' reports, and notes that node `me` may serve for `lease_ms` without another
-    /// poll: writers wait that long for a node that they cannot tell.
+    /// Polls the store. It returns all marks, the events since this place in its log, and all watchers' reports, and notes that this node may
+    /// serve for so long without another poll: writers wait that long for a node that they cannot tell.
     async fn hear_written(
         &self,
         cluster: ClusterTag,
-        me: &NodeName,
-        lease_ms: Millis,
+        listener: (&NodeName, Millis),
+        since: Option<EventCursor>,
     ) -> Result<StorePoll, StoreError>;
     /// Keeps a watcher's report, unless there is one of a later look of the same database by the same name.
     async fn report(&self, cluster: ClusterTag, report: &Report) -> Result<(), StoreError>;

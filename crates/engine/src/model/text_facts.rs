@@ -2,17 +2,19 @@
 //! fact is found out when somebody first asks for it. All queries of the text share it, so a miss does not parse what an earlier
 //! one has parsed.
 
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::Bytes;
 use hopcache_core::result::StatementKind;
-use hopcache_core::tags::TagId;
+use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, TagId};
 use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
-use hopcache_cypher::tags::{ReadTags, Volatility, WriteEffects};
+use hopcache_cypher::tags::anchored::{AnchoredWrite, ReadShape};
+use hopcache_cypher::tags::{Volatility, WriteEffects};
 
 use crate::model::origin_run::Parts;
 
@@ -26,11 +28,13 @@ pub struct TextFacts {
     word: KnownWord,
 }
 
-/// What an answer depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// What answers to one text depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reads {
     /// A write that touches none of these cannot change it.
     pub(crate) tags: Arc<[TagId]>,
+    /// The same, with the values by which it finds its nodes.
+    pub(crate) needs: Arc<NeedsShape>,
     /// Whether nothing but the graph decides it. Otherwise it is never proved.
     pub(crate) is_of_graph: bool,
 }
@@ -42,9 +46,36 @@ impl Reads {
     }
 }
 
+impl Hash for Reads {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // The needs of two texts with the same tags are told apart by equality.
+        self.tags.hash(state);
+        self.is_of_graph.hash(state);
+    }
+}
+
+/// What one answer depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnswerReads {
+    /// What its text says.
+    pub(crate) of_text: Arc<Reads>,
+    /// The values by which it has found its nodes; `None`: by none.
+    pub(crate) classes: Option<Arc<NeedClasses>>,
+}
+
+impl AnswerReads {
+    /// What ends it, as exactly as it is known.
+    pub(crate) fn depends(&self) -> Depends<'_> {
+        static NONE: LazyLock<NeedClasses> = LazyLock::new(NeedClasses::default);
+        let classes = self.classes.as_deref().unwrap_or(&NONE);
+        Depends::OnNeeds(&self.of_text.needs, classes)
+    }
+}
+
 /// What answers to a text depend on.
 #[derive(Debug)]
 struct TextReads {
+    shape: ReadShape,
     /// `None` if nothing is known of the text.
     volatility: Option<Volatility>,
     proved: Arc<Reads>,
@@ -52,19 +83,27 @@ struct TextReads {
 }
 
 impl TextReads {
-    fn of(found: &ReadTags) -> Self {
+    /// Of a text that reads this. With `warns`, its answer has a warning of a label, type or key that is not there.
+    fn of(shape: ReadShape, warns: bool) -> Self {
+        let found = if warns { shape.tags().clone().with_tokens() } else { shape.tags().clone() };
         let tags: Arc<[TagId]> = found.ids().into();
-        let reads = |is_of_graph| Arc::new(Reads { tags: Arc::clone(&tags), is_of_graph });
+        let more = |tag: &&TagId| shape.tags().ids().binary_search(tag).is_err();
+        let more: Vec<TagId> = tags.iter().filter(more).copied().collect();
+        let needs = Arc::new(shape.told(&more));
+        let reads =
+            |is_of_graph| Arc::new(Reads { tags: Arc::clone(&tags), needs: Arc::clone(&needs), is_of_graph });
         Self {
             volatility: (!found.is_anything()).then(|| found.volatility()),
             proved: reads(true),
             by_age: reads(false),
+            shape,
         }
     }
 
-    fn with(&self, params: &[u8]) -> &Arc<Reads> {
+    fn with(&self, params: &[u8]) -> AnswerReads {
         let is_of_graph = self.volatility.is_some_and(|volatility| !volatility.is_volatile(params));
-        if is_of_graph { &self.proved } else { &self.by_age }
+        let of_text = if is_of_graph { &self.proved } else { &self.by_age };
+        AnswerReads { of_text: Arc::clone(of_text), classes: self.shape.told_classes(params).map(Arc::new) }
     }
 }
 
@@ -94,13 +133,13 @@ impl TextFacts {
     }
 
     /// What an answer depends on, with these parameters (one PackStream map).
-    pub(crate) fn reads(&self, params: &[u8]) -> &Arc<Reads> {
-        self.reads.get_or_init(|| TextReads::of(&ReadTags::of(&self.text))).with(params)
+    pub(crate) fn reads(&self, params: &[u8]) -> AnswerReads {
+        self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).with(params)
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
-    pub(crate) fn reads_with_tokens(&self, params: &[u8]) -> &Arc<Reads> {
-        let find = || TextReads::of(&ReadTags::of(&self.text).with_tokens());
+    pub(crate) fn reads_with_tokens(&self, params: &[u8]) -> AnswerReads {
+        let find = || TextReads::of(ReadShape::of(&self.text), true);
         self.reads_with_tokens.get_or_init(find).with(params)
     }
 
@@ -141,13 +180,15 @@ impl TextFacts {
         if writes.may_be_in_batches { Parts::Batches } else { Parts::None }
     }
 
-    /// What it may change, with these parameters (one PackStream map).
+    /// What it may change, with these parameters (one PackStream map). Parameters say by which values it finds what it changes, so each run
+    /// reads the text.
     #[must_use]
-    pub fn effects(&self, params: &[u8]) -> WriteEffects {
-        match &self.writes().effects {
+    pub fn write(&self, params: &[u8]) -> AnchoredWrite {
+        let effects = match &self.writes().effects {
             Some(effects) => effects.clone(),
             None => WriteEffects::of(&self.text, params),
-        }
+        };
+        AnchoredWrite::of_effects(effects, &self.text, params)
     }
 
     fn writes(&self) -> &TextWrites {
@@ -210,6 +251,8 @@ const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 
 #[cfg(test)]
 mod tests {
+    use hopcache_cypher::tags::ReadTags;
+
     use super::*;
 
     const NOTHING: [u8; 1] = [0xa0];
@@ -231,14 +274,16 @@ mod tests {
         ] {
             let facts = TextFacts::of(text.into());
             for params in [&NOTHING[..], &name, &NOTHING] {
-                assert_eq!(facts.effects(params), WriteEffects::of(text, params), "{text}");
+                let write = AnchoredWrite::of(text, params);
+                let found = facts.write(params);
+                assert_eq!((found.effects(), found.touches()), (write.effects(), write.touches()), "{text}");
                 assert_eq!(facts.parts(params), Parts::of(text, params), "{text}");
                 let found = ReadTags::of(text);
                 let is_of_graph = !found.is_anything() && !found.is_volatile(params);
-                assert_eq!(&*facts.reads(params).tags, found.ids(), "{text}");
-                assert_eq!(facts.reads(params).is_of_graph, is_of_graph, "{text}");
+                assert_eq!(&*facts.reads(params).of_text.tags, found.ids(), "{text}");
+                assert_eq!(facts.reads(params).of_text.is_of_graph, is_of_graph, "{text}");
                 let found = found.with_tokens();
-                assert_eq!(&*facts.reads_with_tokens(params).tags, found.ids(), "{text}");
+                assert_eq!(&*facts.reads_with_tokens(params).of_text.tags, found.ids(), "{text}");
             }
             assert_eq!(
                 (facts.may_write(), facts.may_name_graph(), facts.changes_rights()),

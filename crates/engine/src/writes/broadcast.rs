@@ -29,12 +29,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{COUNTED_TOLD_MAX, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::limits::{COUNTED_TOLD_MAX, EVENTS_KEPT_MAX, FRESHNESS_LEASE_MS_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::proof::CountedWrite;
-use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{Place, WriteRecord};
+use hopcache_core::write_position::{Place, WriteEvent, WriteRecord};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -56,10 +55,14 @@ pub(super) struct InvalidationBroadcast {
 
 #[derive(Default)]
 struct State {
-    /// The number of the newest record or count.
+    /// The number of the newest write or count.
     newest: u64,
-    /// This node's records, each with its number.
+    /// This node's records, each with the number of the last event that has touched its place.
     records: BTreeMap<Place, (u64, WriteRecord)>,
+    /// This node's last writes, each with its number.
+    events: VecDeque<(u64, WriteEvent)>,
+    /// The number of the last write that is not kept any more.
+    forgotten: u64,
     /// Counts of this node's last writes, each with its number: later than those of the write's records.
     counts: VecDeque<(u64, CountedWrite)>,
     nodes: BTreeMap<NodeName, NodeConversation>,
@@ -82,13 +85,13 @@ struct NodeConversation {
 struct News {
     /// The number of the last of it.
     number: u64,
-    records: Vec<WriteRecord>,
+    events: Vec<WriteEvent>,
     counts: Vec<CountedWrite>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.counts.is_empty()
+        self.events.is_empty() && self.counts.is_empty()
     }
 }
 
@@ -104,15 +107,36 @@ struct StoreConversation {
 }
 
 impl State {
-    /// What came after this number.
+    /// What came after this number. Where some of these writes are not kept any more, the marks of all of them are told: each ends all
+    /// that depends on its tag.
     fn after(&self, told: u64) -> News {
-        let records = self.records.values().filter(|(number, _)| *number > told);
+        let events = if told < self.forgotten {
+            self.records_after(told).into_iter().map(WriteEvent::from).collect()
+        } else {
+            let later = self.events.iter().skip_while(|(number, _)| *number <= told);
+            later.map(|(_, event)| event.clone()).collect()
+        };
         let counts = self.counts.iter().filter(|(number, _)| *number > told);
-        News {
-            number: self.newest,
-            records: records.map(|(_, record)| *record).collect(),
-            counts: counts.map(|(_, count)| *count).collect(),
+        News { number: self.newest, events, counts: counts.map(|(_, count)| *count).collect() }
+    }
+
+    /// The marks of the writes after this number.
+    fn records_after(&self, told: u64) -> Vec<WriteRecord> {
+        let later = self.records.values().filter(|(number, _)| *number > told);
+        later.map(|(_, record)| *record).collect()
+    }
+
+    /// The number of a write that is to be told.
+    fn enlist(&mut self, event: WriteEvent) -> u64 {
+        self.newest += 1;
+        event.records().into_iter().for_each(|record| self.keep(record));
+        if self.events.len() >= EVENTS_KEPT_MAX
+            && let Some((number, _)) = self.events.pop_front()
+        {
+            self.forgotten = number;
         }
+        self.events.push_back((self.newest, event));
+        self.newest
     }
 
     /// The number of a write's count. Its records are enlisted.
@@ -125,24 +149,24 @@ impl State {
         self.newest
     }
 
-    /// The number of a record, or of a later one of the same place or of everything that is being told already.
-    fn enlist(&mut self, record: WriteRecord) -> u64 {
+    /// Keeps a record of the newest write, or a later one of the same place or of everything. Whoever is told the marks after some earlier
+    /// number is told this one.
+    fn keep(&mut self, record: WriteRecord) {
         for place in [record.place(), record.place_of_all()] {
-            if let Some((number, known)) = self.records.get(&place)
+            if let Some((number, known)) = self.records.get_mut(&place)
                 && known.written.is_at_or_after(&record.written)
             {
-                return *number;
+                *number = self.newest;
+                return;
             }
         }
         let is_new = !self.records.contains_key(&record.place());
-        self.newest += 1;
         let record = if is_new && self.records.len() >= WRITTEN_RECORDS_MAX {
             self.make_room_for(record)
         } else {
             record
         };
         self.records.insert(record.place(), (self.newest, record));
-        self.newest
     }
 
     /// The number of the latest record by a later count of these ones' ids; zero if there is none.
@@ -235,24 +259,26 @@ struct Wait {
 }
 
 impl Writes {
-    /// Tells marks that this node has taken. Completes when no node in touch serves an entry from before them. Whether the
+    /// Tells writes that this node has taken. Completes when no node in touch serves an entry from before them. Whether the
     /// store has them then: if not, a node that was out of touch may never hear of them.
-    pub(super) async fn tell(self: &Arc<Self>, records: &[WriteRecord]) -> bool {
-        self.tell_counted(records, None).await
+    pub(super) async fn tell(self: &Arc<Self>, events: &[WriteEvent]) -> bool {
+        self.tell_counted(events, None).await
     }
 
     /// The same for a write of this node, with its count.
     pub(super) async fn tell_counted(
         self: &Arc<Self>,
-        records: &[WriteRecord],
+        events: &[WriteEvent],
         counted: Option<CountedWrite>,
     ) -> bool {
         let Some(lease_ms) = self.lease_ms() else { return true };
         let others = self.invalidate.in_order_to_tell(&Scope::All);
+        let records: Vec<_> = events.iter().flat_map(WriteEvent::records).collect();
         let (mut number, last) = {
             let mut state = self.broadcast.state.lock();
-            let numbers = records.iter().map(|record| state.enlist(*record));
-            let Some(number) = numbers.max().or(counted.map(|_| 0)) else { return true };
+            let numbers = events.iter().filter(|event| !event.touched.is_nothing());
+            let number = numbers.map(|event| state.enlist(event.clone())).max();
+            let Some(number) = number.or(counted.map(|_| 0)) else { return true };
             let last = counted.map_or(number, |counted| state.enlist_count(counted));
             let known: BTreeSet<_> = others.iter().collect();
             state.nodes.retain(|node, conversation| conversation.is_busy || known.contains(node));
@@ -272,7 +298,7 @@ impl Writes {
             // In line before the look, or a move in between would wake nobody.
             moved.as_mut().enable();
             wait.now = self.context.now();
-            let anew = self.broadcast.state.lock().counted_anew(records);
+            let anew = self.broadcast.state.lock().counted_anew(&records);
             if anew > number {
                 number = anew;
                 self.start_lines(&wait.others, number);
@@ -364,12 +390,11 @@ impl Writes {
     async fn tell_node_once(self: &Arc<Self>, node: &NodeName, news: &News) -> bool {
         let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
         let life = self.routing.life_of(node);
-        let News { records, counts, .. } = news;
-        let (records, counted) = (records.clone(), counts.clone());
-        let told = peers::written(WriteNews { records, by: self.context.me().clone(), counted });
+        let (events, counted) = (news.events.clone(), news.counts.clone());
+        let told = peers::written(WriteNews { events, by: self.context.me().clone(), counted });
         match self.peers.ask(node, told, within).await {
             Ok(KnownWrites(known)) => {
-                self.take_answer(&news.records, &known);
+                self.take_answer(&news.events, &known);
                 true
             }
             Err(error) => {
@@ -387,10 +412,10 @@ impl Writes {
     ///   Neo4j is restored · node A notices, and tells (1, 41) · node B, which has not heard it, writes and tells (0, 95).
     ///
     /// [`Writes::tell`] goes on with the new mark.
-    fn take_answer(self: &Arc<Self>, news: &[WriteRecord], known: &[WriteRecord]) {
+    fn take_answer(self: &Arc<Self>, news: &[WriteEvent], known: &[WriteRecord]) {
         for record in known {
             self.take(*record);
-            let is_same = |own: &&WriteRecord| {
+            let is_same = |own: &&WriteEvent| {
                 own.name == record.name && own.written.database() == record.written.database()
             };
             for own in news.iter().filter(is_same) {
@@ -401,15 +426,13 @@ impl Writes {
         }
     }
 
-    /// A mark of this node, by the ids that are counted now.
-    fn count_anew(&self, own: &WriteRecord) {
+    /// A write of this node, by the ids that are counted now.
+    fn count_anew(&self, own: &WriteEvent) {
         let Some(position) = own.written.position() else { return };
         let (written, _) = self.cache.write_positions().after_own_write(None, position);
-        let touched = own.tag.map_or(Touched::Anything, |tag| Touched::These([tag].into()));
-        for again in self.cache.write_positions().records_of(own.name, written, &touched) {
-            self.take(again);
-            self.broadcast.state.lock().enlist(again);
-        }
+        let again = self.cache.write_positions().event_of(own.name, written, &own.touched);
+        self.take_event(&again);
+        self.broadcast.state.lock().enlist(again);
     }
 
     fn start_store_conversation(self: &Arc<Self>, number: u64) {
@@ -423,31 +446,34 @@ impl Writes {
         self.context.spawn(async move { writes.tell_store().await });
     }
 
-    /// Tells the store of these, once more if the answer was lost.
-    pub(super) async fn tell_store_of(&self, records: &[WriteRecord]) -> Result<StoreReceipt, StoreError> {
-        match self.store.tell_written(self.cluster, records).await {
-            Err(StoreError::TimedOut) => self.store.tell_written(self.cluster, records).await,
+    /// Tells the store of these marks, and of the events that have left them, once more if the answer was lost.
+    pub(super) async fn tell_store_of(
+        &self,
+        told: (&[WriteRecord], &[WriteEvent]),
+    ) -> Result<StoreReceipt, StoreError> {
+        match self.store.tell_written(self.cluster, told).await {
+            Err(StoreError::TimedOut) => self.store.tell_written(self.cluster, told).await,
             answer => answer,
         }
     }
 
     async fn tell_store(self: &Arc<Self>) {
         loop {
-            let News { number, records: news, .. } = {
+            let (News { number, events, .. }, records) = {
                 let mut state = self.broadcast.state.lock();
                 let done = state.store.told.max(state.store.failed);
-                let news = state.after(state.store.told);
+                let (news, records) = (state.after(state.store.told), state.records_after(state.store.told));
                 // The store keeps no counts.
-                if done >= state.newest || news.records.is_empty() {
+                if done >= state.newest || news.events.is_empty() {
                     state.store.is_busy = false;
                     return;
                 }
-                news
+                (news, records)
             };
-            let answer = self.tell_store_of(&news).await;
+            let answer = self.tell_store_of((&records, &events)).await;
             let now = self.context.now();
             if let Ok(told) = &answer {
-                self.take_answer(&news, &told.anew);
+                self.take_answer(&events, &told.anew);
             }
             let mut state = self.broadcast.state.lock();
             match answer {

@@ -21,10 +21,10 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{CAPTURED_BYTES_MAX, WATCH_ASK_MS_MAX};
 use hopcache_core::result::ResultSet;
-use hopcache_core::tags::TagId;
+use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
-use hopcache_core::write_position::{WriteEpoch, WritePosition, WriteRecord};
+use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition};
 use hopcache_packstream::{Reader, Value, encode};
 
 use crate::model::event::InvalidationWord;
@@ -76,12 +76,13 @@ impl Writes {
         let carried = Bookmark::NONE.with(Some(ids.newest));
         let Some(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
         let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
-        let records = if self.has_triggers {
-            vec![WriteRecord::of_all(name, WritePosition::at(ids.epoch, ids.newest))]
+        let events = if self.has_triggers {
+            let written = WritePosition::at(ids.epoch, ids.newest);
+            vec![WriteEvent { name, written, touched: Touched::Anything }]
         } else {
-            records_of(name, (ids.newest.database, ids.epoch), &touched)
+            events_of(name, (ids.newest.database, ids.epoch), &touched)
         };
-        !self.note(&records, InvalidationWord::ForeignWrite).is_full() && self.tell(&records).await
+        !self.note(&events, InvalidationWord::ForeignWrite).is_full() && self.tell(&events).await
     }
 
     async fn ask_capture(
@@ -127,15 +128,20 @@ impl Capture {
     }
 }
 
-fn records_of(
+/// One event for each transaction. What it says of a tag is not refined.
+fn events_of(
     name: DatabaseTag,
     (database, epoch): (DatabaseUuid, WriteEpoch),
     touched: &BTreeMap<TagId, TransactionId>,
-) -> Vec<WriteRecord> {
-    let record = |(tag, id): (&TagId, &TransactionId)| WriteRecord {
+) -> Vec<WriteEvent> {
+    let mut by_id = BTreeMap::<TransactionId, Vec<TagId>>::new();
+    for (tag, id) in touched {
+        by_id.entry(*id).or_default().push(*tag);
+    }
+    let event = |(id, tags)| WriteEvent {
         name,
-        written: WritePosition::at(epoch, Position { database, id: *id }),
-        tag: Some(*tag),
+        written: WritePosition::at(epoch, Position { database, id }),
+        touched: Touched::tags(tags),
     };
-    touched.iter().map(record).collect()
+    by_id.into_iter().map(event).collect()
 }

@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::bookmark::TransactionId;
 use hopcache_core::limits::WRITTEN_TAGS_OF_WRITE_MAX;
-use hopcache_core::tags::TagId;
+use hopcache_core::tags::{TagId, Touched};
+use hopcache_cypher::tags::anchored::AnchoredWrite;
 use hopcache_cypher::tags::{Touch, WriteEffects};
 use hopcache_packstream::{Reader, Value};
 
@@ -47,11 +48,10 @@ pub(super) fn touched_in(
     }
     let mut latest = BTreeMap::new();
     for (id, touches) in touches {
-        let effects = WriteEffects::from_parts(touches);
-        if effects.is_anything() {
+        let Touched::These(touched) = AnchoredWrite::loose(WriteEffects::from_parts(touches)).told() else {
             return None;
-        }
-        latest.extend(effects.ids().iter().map(|tag| (*tag, id)));
+        };
+        latest.extend(touched.tags().iter().map(|tag| (*tag, id)));
     }
     (latest.len() <= WRITTEN_TAGS_OF_WRITE_MAX).then_some(latest)
 }

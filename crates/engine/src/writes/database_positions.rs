@@ -70,6 +70,6 @@ mod tests {
         let effects = crate::writes::Effects::of("CREATE (:Person {name: 'a'})", &[0xa0]);
         let hopcache_core::tags::Touched::These(marked) = effects.touched() else { panic!("known") };
         let person = words.iter().find(|(_, word)| word == ":Person").map(|(tag, _)| tag);
-        assert!(person.is_some_and(|tag| marked.contains(tag)));
+        assert!(person.is_some_and(|tag| marked.tags().contains(tag)));
     }
 }

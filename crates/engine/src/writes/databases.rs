@@ -21,7 +21,7 @@ use hopcache_core::limits::{
     WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{KnownDatabase, NameChange, WritePosition, WriteRecord};
+use hopcache_core::write_position::{KnownDatabase, NameChange, WriteEvent, WritePosition, WriteRecord};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -250,10 +250,10 @@ impl Writes {
         if self.lease_ms().is_none() {
             return self.purge_names(written);
         }
-        let record = WriteRecord::of_all(name, written);
-        self.note(&[record], InvalidationWord::ForeignWrite);
+        let event = [WriteEvent::from(WriteRecord::of_all(name, written))];
+        self.note(&event, InvalidationWord::ForeignWrite);
         self.purge_names(written);
         let writes = Arc::clone(self);
-        self.context.spawn(async move { writes.tell(&[record]).await });
+        self.context.spawn(async move { writes.tell(&event).await });
     }
 }

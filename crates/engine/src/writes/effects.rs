@@ -1,8 +1,9 @@
 //! What a statement touches, in the form that marks have. `hopcache_cypher::tags` decides it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hopcache_core::tags::{TagId, Touched};
+use hopcache_cypher::tags::anchored::AnchoredWrite;
 use hopcache_cypher::tags::{Counters, Touch, WriteEffects};
 use hopcache_packstream::Value;
 
@@ -33,20 +34,28 @@ impl NetChange {
 /// What a statement may change, or what its summary shows that it has changed.
 #[derive(Debug, Clone)]
 pub struct Effects {
-    found: WriteEffects,
+    found: AnchoredWrite,
+    /// What it tells, when somebody has asked.
+    touched: OnceLock<Touched>,
+}
+
+impl From<AnchoredWrite> for Effects {
+    fn from(found: AnchoredWrite) -> Self {
+        Self { found, touched: OnceLock::new() }
+    }
 }
 
 impl Effects {
     /// What a statement with these parameters (one PackStream map) may change. It parses the text.
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
-        Self { found: WriteEffects::of(statement, params) }
+        AnchoredWrite::of(statement, params).into()
     }
 
-    /// What a statement with these facts and parameters may change. It parses only what parameters decide.
+    /// What a statement with these facts and parameters may change.
     #[must_use]
     pub fn of_facts(facts: &TextFacts, params: &[u8]) -> Self {
-        Self { found: facts.effects(params) }
+        facts.write(params).into()
     }
 
     /// What a write past this cluster has touched, as somebody tells it: whether nodes came or went; nodes with these labels came,
@@ -58,7 +67,8 @@ impl Effects {
         let types = types.iter().map(|name| Touch::Relationship(name.clone()));
         let key = |name: &String| [Touch::NodeKey(name.clone()), Touch::RelationshipKey(name.clone())];
         let keys = keys.iter().flat_map(key);
-        Self { found: WriteEffects::from_parts(nodes.into_iter().chain(labels).chain(types).chain(keys)) }
+        let touches = nodes.into_iter().chain(labels).chain(types).chain(keys);
+        AnchoredWrite::loose(WriteEffects::from_parts(touches)).into()
     }
 
     /// What a run that ended well has changed, by the counters of its summary (Bolt's SUCCESS: `stats`). Without counters it
@@ -72,7 +82,7 @@ impl Effects {
             Value::Bool(is_true) => (*is_true && name != "contains-updates").then_some(("others", 1)),
             _ => Some(("others", 1)),
         });
-        Self { found: self.found.narrowed(&Counters::of(counters)) }
+        self.found.narrowed(&Counters::of(counters)).into()
     }
 
     /// What the counters of a summary prove to have changed.
@@ -92,13 +102,13 @@ impl Effects {
     /// many ids it takes.
     #[must_use]
     pub fn tokens(&self) -> Option<Arc<[TagId]>> {
-        self.found.transactions_max()?;
-        self.found.tokens().map(Arc::from)
+        self.found.effects().transactions_max()?;
+        self.found.effects().tokens().map(Arc::from)
     }
 
     /// The marks that it leaves.
     #[must_use]
     pub fn touched(&self) -> Touched {
-        if self.found.is_anything() { Touched::Anything } else { Touched::These(self.found.ids().into()) }
+        self.touched.get_or_init(|| self.found.told()).clone()
     }
 }

@@ -26,7 +26,7 @@ use hopcache_core::limits::{WRITTEN_ASK_AGAIN_MS, WRITTEN_ASK_BEYOND_MS};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::tags::{Tag, Touched};
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{Change, WritePosition, WriteRecord};
+use hopcache_core::write_position::{Change, WriteEvent, WritePosition};
 
 use crate::model::event::{Event, InvalidationWord};
 use crate::model::ports::{Scope, WriteOf};
@@ -207,38 +207,34 @@ impl Writes {
         (is_back, counted): (bool, Option<CountedWrite>),
         word: InvalidationWord,
     ) -> Option<WritePosition> {
-        let records = self.cache.write_positions().records_of(name, written, touched);
-        let has_place = !self.note(&records, word).is_full();
+        let event = [self.cache.write_positions().event_of(name, written, touched)];
+        let has_place = !self.note(&event, word).is_full();
         if is_back {
             self.purge_names(written);
         }
         if has_place {
             self.cache.proofs().hear(self.context.me(), counted.as_slice());
-            return self.tell_counted(&records, counted).await.then_some(written);
+            return self.tell_counted(&event, counted).await.then_some(written);
         }
         // Other nodes may have a place for the mark, and this one may have read by another name.
-        tokio::join!(self.purge_name(name), self.tell(&records));
+        tokio::join!(self.purge_name(name), self.tell(&event));
         None
     }
 
-    /// Takes the marks of one write. However many tags it has touched, it counts as one.
-    pub(super) fn note(&self, records: &[WriteRecord], word: InvalidationWord) -> Change {
+    /// Takes the events of one write. However many tags it has touched, it counts as one.
+    pub(super) fn note(&self, events: &[WriteEvent], word: InvalidationWord) -> Change {
         let mut noted = Change::Known;
-        let mut is_later = false;
-        for record in records {
-            self.recheck_other(record);
-            let change = self.take(*record);
-            match change {
+        for event in events.iter().filter(|event| !event.touched.is_nothing()) {
+            self.recheck_other(event);
+            match self.take_event(event) {
                 // Entries by other names of the database need the other marks too.
-                Change::Full { .. } => noted = change,
-                Change::Later => is_later = true,
-                Change::Known => {}
+                full @ Change::Full { .. } => noted = full,
+                Change::Later if noted == Change::Known => noted = Change::Later,
+                Change::Later | Change::Known => {}
             }
+            self.unlogged.lock().push(event);
         }
-        if noted == Change::Known && is_later {
-            noted = Change::Later;
-        }
-        if is_later {
+        if noted == Change::Later {
             self.context.note(Event::Invalidation(word));
         }
         noted

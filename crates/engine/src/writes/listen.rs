@@ -16,7 +16,7 @@ use hopcache_core::limits::PAUSE_POLL_RETRY_MS;
 use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::{Place, WritePosition, WriteRecord};
+use hopcache_core::write_position::{EventCursor, Place, WriteEvent, WritePosition, WriteRecord};
 
 use crate::model::ports::{Scope, Store, StorePoll};
 use crate::peers::message::WriteNews;
@@ -29,6 +29,17 @@ struct StoreView {
     reports: Option<BTreeMap<(DatabaseTag, DatabaseUuid), PollNumber>>,
     /// Marks that found no place, so that each ends entries once.
     without_place: BTreeMap<Place, WritePosition>,
+    /// How far its log of writes was read.
+    cursor: Option<EventCursor>,
+    /// Whether it has begun another log, which lacks the writes that this node has told before.
+    has_another_log: bool,
+}
+
+impl StoreView {
+    fn read_up_to(&mut self, cursor: EventCursor) {
+        self.has_another_log |= self.cursor.is_some_and(|before| before.log != cursor.log);
+        self.cursor = Some(cursor);
+    }
 }
 
 impl Writes {
@@ -39,12 +50,14 @@ impl Writes {
         let mut shown = StoreView::default();
         loop {
             let began = self.context.now();
-            let polled = self.store.hear_written(self.cluster, self.context.node(), lease_ms).await;
+            let listener = (self.context.node(), lease_ms);
+            let polled = self.store.hear_written(self.cluster, listener, shown.cursor).await;
             let mut has_heard = false;
-            if let Ok(StorePoll { records, poll, reports }) = polled {
-                self.take_all(&records, &mut shown);
+            if let Ok(StorePoll { records, poll, reports, events, cursor }) = polled {
+                self.take_all((&records, events.as_deref()), &mut shown);
+                shown.read_up_to(cursor);
                 self.compare_reports(&reports, &mut shown);
-                if self.mend(&records).await {
+                if self.mend(&records, &mut shown).await {
                     has_heard = true;
                     self.cache.proofs().take(poll, (began, self.context.now()), &reports);
                     if !lease.is_held(self.context.now()) {
@@ -70,15 +83,22 @@ impl Writes {
     /// The last look of a node that has answered its last request: its lease ends now, and no write waits for it.
     pub async fn say_farewell(&self) {
         if self.lease_ms().is_some() {
-            let _ = self.store.hear_written(self.cluster, self.context.node(), Millis::ZERO).await;
+            let listener = (self.context.node(), Millis::ZERO);
+            let _ = self.store.hear_written(self.cluster, listener, None).await;
         }
     }
 
-    /// Takes the store's records.
-    fn take_all(&self, records: &[WriteRecord], shown: &mut StoreView) {
+    /// Takes the store's marks, and the writes that have left them. Without these a mark ends all that depends on its tag.
+    fn take_all(&self, (records, events): (&[WriteRecord], Option<&[WriteEvent]>), shown: &mut StoreView) {
         let places: BTreeSet<_> = records.iter().map(WriteRecord::place).collect();
+        let logged = events.unwrap_or_default();
+        for event in logged {
+            self.take_event(event);
+        }
+        self.unlogged.lock().found(logged);
         for record in records {
-            if self.take(*record).is_full()
+            let taken = if events.is_some() { self.take_beside(*record) } else { self.take(*record) };
+            if taken.is_full()
                 && shown.without_place.insert(record.place(), record.written) != Some(record.written)
             {
                 self.forget_name(record.name);
@@ -107,9 +127,9 @@ impl Writes {
     }
 
     /// A write that has just ended was in another database than its name leads to here: this node has to ask again.
-    pub(super) fn recheck_other(&self, record: &WriteRecord) {
-        if self.cache.write_positions().is_anothers(record) {
-            self.cache.recheck(record.name);
+    pub(super) fn recheck_other(&self, event: &WriteEvent) {
+        if self.cache.write_positions().is_anothers(&WriteRecord::of_all(event.name, event.written)) {
+            self.cache.recheck(event.name);
         }
     }
 
@@ -118,15 +138,35 @@ impl Writes {
         self.cache.forget(&Scope::Tag(Tag::Database(name)));
     }
 
-    /// Puts back the marks that the store lacks. Whether it has all of them then.
-    async fn mend(&self, records: &[WriteRecord]) -> bool {
+    /// Puts back the marks and the writes that the store lacks. Whether it has all of them then.
+    ///
+    /// Into another log each node writes its marks, also those that the store has: a later mark of another node may stand for a write that
+    /// nobody would read of. Schedule:
+    ///   node A writes 50, and reaches only the store · the store loses its data · node B writes 51 to the same tag, and tells it to all ·
+    ///   A looks: its mark of 50 is no later than that of 51 · node C looks, and has heard of 51 with all that refines it.
+    async fn mend(&self, records: &[WriteRecord], shown: &mut StoreView) -> bool {
         let stored: BTreeMap<_, _> = records.iter().map(|record| (record.place(), record.written)).collect();
         let has = |place, own: &WriteRecord| {
             stored.get(&place).is_some_and(|stored: &WritePosition| stored.is_at_or_after(&own.written))
         };
         let lacks = |own: &WriteRecord| !has(own.place(), own) && !has(own.place_of_all(), own);
-        let missing: Vec<_> = self.cache.write_positions().records().into_iter().filter(lacks).collect();
-        missing.is_empty() || self.tell_store_of(&missing).await.is_ok()
+        let (mut events, is_over) = self.unlogged.lock().lacking();
+        let are_all = shown.has_another_log || is_over;
+        let of_events: Vec<_> = events.iter().flat_map(WriteEvent::records).collect();
+        let mut told: Vec<_> = self.cache.write_positions().records();
+        told.retain(|own| are_all || lacks(own) || of_events.contains(own));
+        if told.is_empty() && events.is_empty() {
+            return true;
+        }
+        let lacking = events.clone();
+        let alone = told.iter().filter(|own| are_all || !of_events.contains(own));
+        events.extend(alone.copied().map(WriteEvent::from));
+        let has_all = self.tell_store_of((&told, &events)).await.is_ok();
+        if has_all {
+            shown.has_another_log = false;
+            self.unlogged.lock().written(&lacking, are_all);
+        }
+        has_all
     }
 
     /// The marks that this node knows.
@@ -141,15 +181,16 @@ impl Writes {
     /// may still have what the write has ended.
     pub(crate) fn hear(&self, told: &WriteNews) -> Vec<WriteRecord> {
         let mut has_places = true;
-        let known = |record: &WriteRecord| {
-            self.recheck_other(record);
-            if self.take(*record).is_full() {
+        let known = |event: &WriteEvent| {
+            self.recheck_other(event);
+            if self.take_event(event).is_full() {
                 has_places = false;
-                self.forget_name(record.name);
+                self.forget_name(event.name);
             }
-            self.cache.write_positions().record_of_all(record.name, record.written.database())
+            self.unlogged.lock().push(event);
+            self.cache.write_positions().record_of_all(event.name, event.written.database())
         };
-        let mut known: Vec<_> = told.records.iter().filter_map(known).collect();
+        let mut known: Vec<_> = told.events.iter().filter_map(known).collect();
         known.dedup();
         if has_places && !told.counted.is_empty() {
             self.cache.proofs().hear(&told.by, &told.counted);

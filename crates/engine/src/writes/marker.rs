@@ -9,7 +9,8 @@
 use std::sync::LazyLock;
 
 use hopcache_core::result::MarkerEffect;
-use hopcache_core::tags::{TagId, Touched};
+use hopcache_core::tags::Touched;
+use hopcache_cypher::tags::anchored::AnchoredWrite;
 use hopcache_cypher::tags::{Touch, WriteEffects};
 
 use crate::model::ports::WriteOf;
@@ -21,10 +22,15 @@ pub const MARKER_KEY: &str = "hopcacheWrites";
 
 /// The mark of that property alone: not those that a change of any property leaves.
 static COUNTED: LazyLock<Touched> = LazyLock::new(|| {
-    let of_key = |name: &str| WriteEffects::from_parts([Touch::NodeKey(name.to_owned())]);
+    let of_key = |name: &str| {
+        let of_key = WriteEffects::from_parts([Touch::NodeKey(name.to_owned())]);
+        match AnchoredWrite::loose(of_key).told() {
+            Touched::These(touched) => touched.tags().to_vec(),
+            Touched::Anything => Vec::new(),
+        }
+    };
     let (counted, any) = (of_key(MARKER_KEY), of_key(""));
-    let own: Vec<TagId> = counted.ids().iter().filter(|tag| !any.ids().contains(tag)).copied().collect();
-    Touched::These(own.into())
+    Touched::tags(counted.into_iter().filter(|tag| !any.contains(tag)))
 });
 
 /// What a write has touched, with what it did to the marker.
@@ -57,12 +63,13 @@ mod tests {
     #[test]
     fn a_marker_that_is_counted_up_ends_no_read_but_of_its_count() {
         let Touched::These(counted) = &*COUNTED else { panic!("anything") };
-        assert_eq!(counted.len(), 1);
+        assert_eq!(counted.tags().len(), 3, "the property, and its values that come and go");
         let nothing = touched_with(Touched::nothing(), Some(MarkerEffect::Counted));
         assert_eq!(nothing, *COUNTED);
         let own = Effects::of("MATCH (n:HopcacheMarker) SET n.hopcacheWrites = 1", &[0xA0]).touched();
         let Touched::These(own) = own else { panic!("anything") };
-        assert!(own.contains(&counted[0]), "the same mark as of a write to it");
+        let is_marked = |tag| own.tags().contains(tag);
+        assert!(counted.tags().iter().all(is_marked), "the same marks as of a write to it");
         assert_eq!(touched_with(Touched::nothing(), Some(MarkerEffect::Made)), Touched::Anything);
         assert_eq!(touched_with(Touched::nothing(), None), Touched::nothing());
     }

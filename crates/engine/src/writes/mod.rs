@@ -14,7 +14,8 @@
 //! | `rights` | tells whoever keeps what Neo4j has said about users |
 //! | `runs` | what a run has to carry, and what its end shows |
 //! | `broadcast` | tells the mark to the other nodes and to the store, and waits for them |
-//! | `listen` | hears marks and reports from the store |
+//! | `listen` | hears writes, marks and reports from the store |
+//! | `unlogged` | writes that the store may not have heard of |
 //! | `database_positions` | the marks, for people |
 //! | `marker` | what is counted, and touched, where each write counts up a marker |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
@@ -46,6 +47,7 @@ mod rights;
 mod runs;
 mod tallies;
 mod tokens;
+mod unlogged;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -74,6 +76,7 @@ use crate::writes::pending::OpenWrite;
 use crate::writes::restored::PendingPurges;
 use crate::writes::runs::later;
 use crate::writes::tallies::OwnTallies;
+use crate::writes::unlogged::UnloggedWrites;
 use crate::writes::watch::Watchers;
 
 pub use database_positions::{DatabasePositions, watched_words};
@@ -95,6 +98,7 @@ pub struct Writes {
     hasher: KeyHasher,
     cluster: ClusterTag,
     broadcast: InvalidationBroadcast,
+    unlogged: Mutex<UnloggedWrites>,
     tallies: Arc<OwnTallies>,
     watching: Watchers,
     capture: Capture,
@@ -133,6 +137,7 @@ impl Writes {
             hasher: hasher.clone(),
             cluster: ClusterTag::of(hasher),
             broadcast: InvalidationBroadcast::default(),
+            unlogged: Mutex::default(),
             tallies: Arc::default(),
             watching: Watchers::default(),
             capture: Capture::default(),

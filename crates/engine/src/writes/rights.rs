@@ -16,7 +16,7 @@ use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{Change, WriteRecord};
+use hopcache_core::write_position::{Change, WriteEvent, WritePosition, WriteRecord};
 
 use crate::model::event::InvalidationWord;
 use crate::model::ports::{Scope, Users, WriteOf};
@@ -41,8 +41,24 @@ impl Writes {
     /// Takes a mark. A new one of `system` is a change of users or rights, or an unsettled one, which may be none.
     pub(super) fn take(&self, record: WriteRecord) -> Change {
         let change = self.cache.write_positions().take(record, self.context.now());
-        if record.name == self.system && change != Change::Known {
-            let is_certain = !record.written.is_unsettled();
+        self.took((record.name, record.written), change)
+    }
+
+    /// The same of a mark beside the writes that have left it.
+    pub(super) fn take_beside(&self, record: WriteRecord) -> Change {
+        let change = self.cache.write_positions().take_beside(record, self.context.now());
+        self.took((record.name, record.written), change)
+    }
+
+    /// The same of a write.
+    pub(super) fn take_event(&self, event: &WriteEvent) -> Change {
+        let change = self.cache.write_positions().take_event(event, self.context.now());
+        self.took((event.name, event.written), change)
+    }
+
+    fn took(&self, (name, written): (DatabaseTag, WritePosition), change: Change) -> Change {
+        if name == self.system && change != Change::Known {
+            let is_certain = !written.is_unsettled();
             self.told_of_users()
                 .for_each(|users| if is_certain { users.have_changed() } else { users.may_have_changed() });
         }

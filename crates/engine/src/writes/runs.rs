@@ -10,7 +10,7 @@ use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{Change, WritePosition, WriteRecord};
+use hopcache_core::write_position::{Change, WriteEvent, WritePosition, WriteRecord};
 
 use crate::model::ask::Query;
 use crate::model::event::InvalidationWord;
@@ -83,8 +83,8 @@ impl Writes {
         //   the mark is (4, 100) by mistake · a run carries 26 · a write ends as 27, and its mark is (4, 27) · the run ends at
         //   27, and begins epoch 5: at (5, 26) the write would be forgotten.
         let (written, is_back) = self.cache.write_positions().after_asking(Some(before), range.to());
-        let record = WriteRecord::of_all(name, written);
-        if self.note(&[record], InvalidationWord::OwnWrite) == Change::Known {
+        let event = [WriteEvent::from(WriteRecord::of_all(name, written))];
+        if self.note(&event, InvalidationWord::OwnWrite) == Change::Known {
             return;
         }
         if is_back {
@@ -92,7 +92,7 @@ impl Writes {
         }
         let writes = Arc::clone(self);
         self.context.spawn(async move {
-            writes.tell(&[record]).await;
+            writes.tell(&event).await;
         });
     }
 

@@ -28,7 +28,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WritePosition, WriteRecord};
+use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -303,10 +303,10 @@ impl Writes {
     /// Tells all nodes of a foreign transaction. Nobody waits for it: foreign writers do not.
     fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
         let written = WritePosition::at(self.epoch_of(newest.database), newest);
-        let record = WriteRecord { name, written, tag: Some(TagId::FOREIGN) };
-        self.cache.write_positions().take(record, self.context.now());
+        let event = [WriteEvent { name, written, touched: Touched::tags([TagId::FOREIGN]) }];
+        self.cache.write_positions().take_event(&event[0], self.context.now());
         let writes = Arc::clone(self);
-        self.context.spawn(async move { writes.tell(&[record]).await });
+        self.context.spawn(async move { writes.tell(&event).await });
     }
 
     /// What Neo4j answers, unless it takes too long.

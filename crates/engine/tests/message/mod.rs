@@ -9,14 +9,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
-use hopcache_core::limits::{COUNTED_TOLD_MAX, HANDOVER_PLANS_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::limits::{COUNTED_TOLD_MAX, EVENTS_IN_MESSAGE_MAX, HANDOVER_PLANS_MAX};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::proof::CountedWrite;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::wire::{WIRE_VERSION, to_bytes};
-use hopcache_core::write_position::{DataOwner, WriteEpoch, WritePosition, WriteRecord};
+use hopcache_core::write_position::{DataOwner, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use hopcache_cypher::verdict::Allowed;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -315,13 +315,13 @@ fn lists_are_bounded() {
     let record = WriteRecord::of_all(DatabaseTag(1), written);
     let count = CountedWrite { name: DatabaseTag(1), number: 5, written, after: TransactionId(8) };
     let by = Holder { node: node_b(), incarnation: Incarnation(7) };
-    let told = |records, counted| {
-        let told =
-            WriteNews { records: vec![record; records], by: by.clone(), counted: vec![count; counted] };
+    let told = |events, counted| {
+        let events = vec![WriteEvent::from(record); events];
+        let told = WriteNews { events, by: by.clone(), counted: vec![count; counted] };
         decode_question(&encode_question(&Question::Written(told))).is_ok()
     };
-    assert!(told(WRITTEN_RECORDS_MAX, COUNTED_TOLD_MAX));
-    assert!(!told(WRITTEN_RECORDS_MAX + 1, 0) && !told(0, COUNTED_TOLD_MAX + 1));
+    assert!(told(EVENTS_IN_MESSAGE_MAX, COUNTED_TOLD_MAX));
+    assert!(!told(EVENTS_IN_MESSAGE_MAX + 1, 0) && !told(0, COUNTED_TOLD_MAX + 1));
     let plan = KeyPlan { cost: Cost::UNKNOWN, rate_per_s: None, degree: None, volatility: None };
     let plans = |count| {
         let plans = Question::Plans(vec![(QueryKey([1; 32]), plan); count]);

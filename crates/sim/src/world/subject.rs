@@ -30,7 +30,8 @@ pub const STATEMENTS: [&str; 11] = [
 /// The first statements, up to this index, are plain reads.
 pub const USUAL: usize = 3;
 /// The usual statements of tagged worlds, in the places of those in [`STATEMENTS`].
-pub const TAGGED: [&str; USUAL] = ["MATCH (a:Left) RETURN a", "MATCH (b:Right) RETURN b", STATEMENTS[2]];
+pub const TAGGED: [&str; USUAL] =
+    ["MATCH (a:Left {id: 1}) RETURN a", "MATCH (b:Right {id: 2}) RETURN b", STATEMENTS[2]];
 /// The number of statements in worlds without joins and leaves. A higher number would change the worlds of the seeds
 /// that once found defects.
 pub const ASKED_WITHOUT_JOINS: usize = 7;

@@ -1,6 +1,6 @@
 //! The statements with which simulated clients write, and the usual reads whose answers each of them changes.
 //!
-//! In most worlds the usual reads return all nodes, and every write creates one. In tagged worlds the reads name labels
+//! In most worlds the usual reads return all nodes, and every write creates one. In tagged worlds the reads name labels and values
 //! (`subject::TAGGED`), and most writes leave the answers of some reads as they are.
 
 use crate::world::subject::USUAL;
@@ -46,7 +46,16 @@ pub const WRITE_IN_PARTS: &str =
     "UNWIND [1, 2] AS part CALL (part) { CREATE (w:Written) } IN TRANSACTIONS OF 1 ROW";
 
 /// A write that touches the label `Left`.
-pub const WRITE_LEFT: &str = "CREATE (w:Left)";
+pub const WRITE_LEFT: &str = "CREATE (w:Left {id: 1})";
+
+/// A write that touches the label `Right`.
+pub const WRITE_RIGHT: &str = "CREATE (w:Right {id: 2})";
+
+/// A write that touches a property of the nodes with this value, of any label.
+pub const WRITE_ONE: &str = "MATCH (w {id: 1}) SET w.name = 'one'";
+
+/// A write after which a node has the other value.
+pub const WRITE_MOVED: &str = "MATCH (w {id: 3}) SET w.id = 2";
 
 /// A write that touches a relationship type that nobody reads, and nothing else.
 pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(y)";
@@ -55,11 +64,15 @@ pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(
 const USUAL_WRITE: WriteStatement = created(WRITE, Touches::ALL);
 
 /// The statements of writes in tagged worlds.
-const TAGGED_WRITES: [WriteStatement; 5] = [
+const TAGGED_WRITES: [WriteStatement; 9] = [
     created(WRITE_LEFT, Touches([true, false, true])),
-    created("CREATE (w:Right)", Touches([false, true, true])),
-    created("CREATE (w:Left:Right)", Touches::ALL),
+    created(WRITE_RIGHT, Touches([false, true, true])),
+    created("UNWIND [1, 2] AS id CREATE (w:Left:Right {id: id})", Touches::ALL),
     created("CREATE (w:Elsewhere)", Touches([false, false, true])),
+    created("CREATE (w:Left:Right {id: 3})", Touches([false, false, true])),
+    set(WRITE_ONE, Touches([true, false, true])),
+    set(WRITE_MOVED, Touches([false, true, true])),
+    set("MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}", Touches([false, true, true])),
     WriteStatement {
         text: WRITE_ELSEWHERE,
         touches: Touches([false; USUAL]),
@@ -69,6 +82,10 @@ const TAGGED_WRITES: [WriteStatement; 5] = [
 
 const fn created(text: &'static str, touches: Touches) -> WriteStatement {
     WriteStatement { text, touches, counter: "nodes-created" }
+}
+
+const fn set(text: &'static str, touches: Touches) -> WriteStatement {
+    WriteStatement { text, touches, counter: "properties-set" }
 }
 
 impl WriteStatement {

@@ -6,7 +6,7 @@ use hopcache_core::lease::StoredEntry;
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::event::HandoverWord;
 use hopcache_sim::world::origin::DATABASE;
-use hopcache_sim::world::write_statement::WRITE_BY_USE;
+use hopcache_sim::world::write_statement::{WRITE_BY_USE, WRITE_MOVED, WRITE_ONE, WRITE_RIGHT};
 
 use super::{ended_by_writes, proved, warm, world_of};
 use crate::prelude::*;
@@ -76,7 +76,7 @@ async fn a_near_copy_of_another_label_stays() {
         assert!(near(&left).is_none());
         assert_eq!(near(&right).map(|outcome| version(&outcome)), Some(1));
         assert_eq!(version(&read(&world, 1, &left).await), 2);
-        write_of(&world, writer, "CREATE (w:Right)").await;
+        write_of(&world, writer, WRITE_RIGHT).await;
         assert!(near(&right).is_none());
     }
 }
@@ -135,7 +135,7 @@ async fn an_entry_that_was_handed_over_ends_with_what_it_depends_on() {
     for node in 0..PAIR {
         is_hit_of(&read(&world, node, &right).await, 1, node == 0);
     }
-    write_of(&world, 0, "CREATE (w:Right)").await;
+    write_of(&world, 0, WRITE_RIGHT).await;
     for node in 0..PAIR {
         assert_eq!(version(&read(&world, node, &right).await), 4);
     }

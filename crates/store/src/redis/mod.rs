@@ -38,16 +38,16 @@ use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
-    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, REMEMBERED_DATABASE_MS,
-    STORE_BODY_MS_DEFAULT, STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS,
-    STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS,
-    STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT, WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX,
-    WRITTEN_RECORDS_MAX,
+    ENTRY_LIFE_MS_MAX, EVENT_LOG_BYTES_MAX, EVENT_LOG_PIECES_MAX, INVALIDATION_PAGE_LEN_MAX,
+    LEASE_RECORD_LINGER_MS, REMEMBERED_DATABASE_MS, STORE_BODY_MS_DEFAULT, STORE_BREAKER_APART_MS,
+    STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT,
+    STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS, STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT,
+    WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::WriteRecord;
+use hopcache_core::write_position::{EventCursor, WriteEvent, WriteRecord};
 use hopcache_engine::ports::{
     Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
 };
@@ -325,6 +325,12 @@ fn nonce_text(nonce: u128) -> String {
     format!("{nonce:032x}")
 }
 
+/// A place in the log of writes, as the script compares it.
+fn placed(place: EventCursor) -> (String, String, String) {
+    let began = place.log & u128::from(u64::MAX);
+    (format!("{:016x}", place.log >> 64), began.to_string(), place.next.to_string())
+}
+
 #[async_trait]
 impl Store for RedisStore {
     async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -395,16 +401,18 @@ impl Store for RedisStore {
     async fn tell_written(
         &self,
         cluster: ClusterTag,
-        records: &[WriteRecord],
+        (records, events): (&[WriteRecord], &[WriteEvent]),
     ) -> Result<StoreReceipt, StoreError> {
+        let piece = if events.is_empty() { Vec::new() } else { WriteEvent::to_log(events.to_vec()) };
         let args = |command: &mut Cmd| {
             command.arg(WRITTEN_DATABASES_MAX).arg(WRITTEN_RECORDS_MAX);
+            command.arg(&piece).arg(EVENT_LOG_PIECES_MAX).arg(EVENT_LOG_BYTES_MAX);
             records.iter().for_each(|record| {
                 command.arg(record.to_text());
             });
         };
-        let [marks, nodes, _] = written_keys(cluster);
-        let keys = [marks, nodes];
+        let [marks, nodes, _, log, pieces] = written_keys(cluster);
+        let keys = [marks, nodes, log, pieces];
         let answer: (Vec<String>, Vec<u64>, i64, Vec<String>) =
             self.run(Load::Small, &self.scripts.tell_written, &keys, args).await?;
         let (nodes, left, is_full, anew) = answer;
@@ -424,21 +432,30 @@ impl Store for RedisStore {
     async fn hear_written(
         &self,
         cluster: ClusterTag,
-        me: &NodeName,
-        lease_ms: Millis,
+        (me, lease_ms): (&NodeName, Millis),
+        since: Option<EventCursor>,
     ) -> Result<StorePoll, StoreError> {
         let args = |command: &mut Cmd| {
             command.arg(me.to_string()).arg(lease_ms.0).arg(WRITTEN_LISTENERS_MAX);
+            let (life, began, next) = since.map_or_else(Default::default, placed);
+            command.arg(life).arg(began).arg(next);
         };
         let keys = written_keys(cluster);
-        let answer: (String, u64, String) =
+        let answer: (String, u64, String, String, u64, u64, i64, Vec<Vec<u8>>) =
             self.run(Load::Small, &self.scripts.hear_written, &keys, args).await?;
-        let (positions, poll, reports) = answer;
+        let (positions, poll, reports, life, began, next, missed, pieces) = answer;
+        let life = u64::from_str_radix(&life, 16).map_err(|_| foreign("replication id"))?;
+        let cursor = EventCursor { log: u128::from(life) << 64 | u128::from(began), next };
+        // A piece that cannot be read is of a later version, or foreign: what it says is not known.
+        let events: Option<Vec<_>> = pieces.iter().map(|piece| WriteEvent::from_log(piece)).collect();
+        let events = events.filter(|_| missed == 0).map(|pieces| pieces.into_iter().flatten().collect());
         // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
         Ok(StorePoll {
             records: positions.lines().filter_map(WriteRecord::from_text).collect(),
             poll: PollNumber(poll),
             reports: reports.lines().filter_map(Report::from_text).collect(),
+            events,
+            cursor,
         })
     }
 
@@ -446,7 +463,7 @@ impl Store for RedisStore {
         let args = |command: &mut Cmd| {
             command.arg(WRITTEN_DATABASES_MAX).arg(report.to_text());
         };
-        let [_, _, reports] = written_keys(cluster);
+        let [_, _, reports, ..] = written_keys(cluster);
         self.run::<i64>(Load::Small, &self.scripts.report, &[reports], args).await.map(drop)
     }
 

@@ -13,8 +13,9 @@ pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
 }
 
 /// The marks of written databases of a cluster, the nodes that listen, and the reports of watchers, in one slot.
-pub(super) fn written_keys(cluster: ClusterTag) -> [String; 3] {
-    ["marks", "nodes", "reports"].map(|part| format!("hopcache:v4:{{written-{:016x}}}:{part}", cluster.0))
+pub(super) fn written_keys(cluster: ClusterTag) -> [String; 5] {
+    ["marks", "nodes", "reports", "log", "pieces"]
+        .map(|part| format!("hopcache:v4:{{written-{:016x}}}:{part}", cluster.0))
 }
 
 /// What the store remembers of a name at an address of Neo4j.

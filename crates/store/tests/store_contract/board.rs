@@ -40,8 +40,10 @@ fn mark(name: u64, epoch: u64, id: u64) -> WriteRecord {
 async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
     let store = &subject.store;
     let (me, other) = (NodeName::new("me").unwrap(), NodeName::new("other").unwrap());
-    let heard = async |name| store.hear_written(CLUSTER, name, Millis(2_000)).await.unwrap().records;
-    assert_eq!(store.tell_written(CLUSTER, &[]).await, Ok(StoreReceipt::default()), "nobody listens");
+    let heard = async |name: &NodeName| {
+        store.hear_written(CLUSTER, (name, Millis(2_000)), None).await.unwrap().records
+    };
+    assert_eq!(store.tell_written(CLUSTER, (&[], &[])).await, Ok(StoreReceipt::default()), "nobody listens");
     assert_eq!(heard(&me).await, []);
     for (told, expected) in [
         (mark(1, 0, 50), mark(1, 0, 50)),
@@ -51,22 +53,25 @@ async fn marks_of_writes_merge_and_name_those_who_listen(subject: Subject) {
         (mark(1, 0, u64::MAX), mark(1, 1, 41)),
         (mark(1, 1, u64::MAX), mark(1, 1, u64::MAX)),
     ] {
-        let StoreReceipt { listeners, anew } = store.tell_written(CLUSTER, &[told]).await.unwrap();
+        let StoreReceipt { listeners, anew } = store.tell_written(CLUSTER, (&[told], &[])).await.unwrap();
         assert_eq!(anew.first(), Some(&expected).filter(|_| expected.written.epoch() > told.written.epoch()));
         assert_eq!(listeners.iter().map(|listener| &listener.node).collect::<Vec<_>>(), [&me], "{told:?}");
         assert!(listeners[0].left_ms <= Millis(2_000));
         assert_eq!(heard(&me).await, [expected], "{told:?}");
     }
     heard(&other).await;
-    let both = store.tell_written(CLUSTER, &[mark(2, 0, 3)]).await.unwrap();
+    let both = store.tell_written(CLUSTER, (&[mark(2, 0, 3)], &[])).await.unwrap();
     assert_eq!((both.listeners.len(), both.anew), (2, Vec::new()));
     assert_eq!(heard(&me).await, [mark(1, 1, u64::MAX), mark(2, 0, 3)]);
     // Another cluster on the same store.
-    assert_eq!(store.tell_written(ClusterTag(6), &[mark(1, 0, 1)]).await, Ok(StoreReceipt::default()));
-    assert_eq!(store.hear_written(ClusterTag(6), &me, Millis(1)).await.unwrap().records, [mark(1, 0, 1)]);
+    assert_eq!(store.tell_written(ClusterTag(6), (&[mark(1, 0, 1)], &[])).await, Ok(StoreReceipt::default()));
+    assert_eq!(
+        store.hear_written(ClusterTag(6), (&me, Millis(1)), None).await.unwrap().records,
+        [mark(1, 0, 1)]
+    );
     subject.pass(2_100).await;
     assert_eq!(
-        store.tell_written(CLUSTER, &[mark(2, 0, 4)]).await,
+        store.tell_written(CLUSTER, (&[mark(2, 0, 4)], &[])).await,
         Ok(StoreReceipt::default()),
         "their leases are over"
     );
@@ -76,10 +81,10 @@ async fn a_full_list_of_marks_keeps_what_it_has(subject: Subject) {
     let store = &subject.store;
     let most = WRITTEN_DATABASES_MAX as u64;
     let all: Vec<WriteRecord> = (0..most).map(|name| mark(name, 0, 1)).collect();
-    store.tell_written(CLUSTER, &all).await.unwrap();
-    store.tell_written(CLUSTER, &[mark(most, 0, 1), mark(3, 0, 9)]).await.unwrap();
+    store.tell_written(CLUSTER, (&all, &[])).await.unwrap();
+    store.tell_written(CLUSTER, (&[mark(most, 0, 1), mark(3, 0, 9)], &[])).await.unwrap();
     let me = NodeName::new("me").unwrap();
-    let kept = store.hear_written(CLUSTER, &me, Millis(1_000)).await.unwrap().records;
+    let kept = store.hear_written(CLUSTER, (&me, Millis(1_000)), None).await.unwrap().records;
     assert_eq!((kept.len(), kept[3]), (WRITTEN_DATABASES_MAX, mark(3, 0, 9)));
 }
 
@@ -97,11 +102,12 @@ impl<'a> Twins<'a> {
 
     /// Tells both, and compares all that they keep.
     async fn tell(&mut self, records: &[WriteRecord], what: &str) -> Vec<WriteRecord> {
-        let (_, anew) = self.model.tell(MonoTime::default(), records);
-        let told = self.store.tell_written(self.cluster, records).await.unwrap();
+        let (_, anew) = self.model.tell(MonoTime::default(), (records, &[]));
+        let told = self.store.tell_written(self.cluster, (records, &[])).await.unwrap();
         assert_eq!(told.anew, anew, "{what}");
         let me = NodeName::new("me").unwrap();
-        let mut kept = self.store.hear_written(self.cluster, &me, Millis(1_000)).await.unwrap().records;
+        let mut kept =
+            self.store.hear_written(self.cluster, (&me, Millis(1_000)), None).await.unwrap().records;
         // A store may have another order.
         kept.sort_unstable_by_key(WriteRecord::place);
         assert!(kept == self.model.records(), "{what}: {} records", kept.len());
@@ -190,7 +196,7 @@ fn report(name: u64, polled: PollNumber, settled: u64) -> Report {
 /// The number of a look, and the reports in the order of names.
 async fn look(store: &dyn Store, node: &str) -> (PollNumber, Vec<Report>) {
     let node = NodeName::new(node).unwrap();
-    let mut heard = store.hear_written(CLUSTER, &node, Millis(1_000)).await.unwrap();
+    let mut heard = store.hear_written(CLUSTER, (&node, Millis(1_000)), None).await.unwrap();
     heard.reports.sort_unstable_by_key(|report| report.name);
     (heard.poll, heard.reports)
 }
@@ -200,10 +206,10 @@ async fn looks_count_up_over_all_nodes(subject: Subject) {
     for (number, node) in ["a", "b", "a", "a", "c"].into_iter().enumerate() {
         assert_eq!(look(store, node).await, (PollNumber(number as u64 + 1), Vec::new()), "{node}");
     }
-    store.tell_written(CLUSTER, &[mark(1, 0, 1)]).await.unwrap();
+    store.tell_written(CLUSTER, (&[mark(1, 0, 1)], &[])).await.unwrap();
     store.invalidate(&Scope::All).await.unwrap();
     assert_eq!(look(store, "b").await.0, PollNumber(6), "only looks count");
-    let other = store.hear_written(ClusterTag(6), &NodeName::new("a").unwrap(), Millis(1_000)).await;
+    let other = store.hear_written(ClusterTag(6), (&NodeName::new("a").unwrap(), Millis(1_000)), None).await;
     assert_eq!(other.unwrap().poll, PollNumber(1), "another cluster");
 }
 
@@ -308,7 +314,7 @@ async fn reported(store: &RedisStore) -> Report {
     }
     let reported = report(1, PollNumber(9), 50);
     store.report(CLUSTER, &reported).await.unwrap();
-    store.tell_written(CLUSTER, &[mark(1, 0, 50)]).await.unwrap();
+    store.tell_written(CLUSTER, (&[mark(1, 0, 50)], &[])).await.unwrap();
     assert_eq!(look(store, "a").await, (PollNumber(10), vec![reported.clone()]));
     reported
 }
@@ -335,6 +341,6 @@ async fn a_restored_redis_has_no_reports() {
     until(Duration::from_secs(20), "the store is found again", || async { store.ping().await.ok() }).await;
     knows_no_reports(&store, &late).await;
     let node = NodeName::new("a").unwrap();
-    let heard = store.hear_written(CLUSTER, &node, Millis(1_000)).await.unwrap();
+    let heard = store.hear_written(CLUSTER, (&node, Millis(1_000)), None).await.unwrap();
     assert_eq!(heard.records, [mark(1, 0, 50)]);
 }

@@ -8,38 +8,33 @@
 //!
 //! Tried on Neo4j 5.26 with `=`, `IN` and inline maps, with and without an index. Booleans are left out because two values narrow nothing.
 
+use hopcache_core::tags::ClassId;
 use hopcache_packstream::Value;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A class of values, as a number. Two classes with one number count as one, which ends more entries than necessary and never fewer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClassId(pub u64);
-
-impl ClassId {
-    /// The class of `value`, if it has one.
-    ///
-    /// ```
-    /// use hopcache_cypher::tags::anchored::ClassId;
-    /// use hopcache_packstream::Value;
-    ///
-    /// assert_eq!(ClassId::of(&Value::Int(1)), ClassId::of(&Value::Float(1.0)));
-    /// assert_ne!(ClassId::of(&Value::Int(1)), ClassId::of(&Value::from("1")));
-    /// assert_eq!(ClassId::of(&Value::Null), None);
-    /// ```
-    #[must_use]
-    pub fn of(value: &Value) -> Option<Self> {
-        let (kind, bytes) = match value {
-            Value::String(text) => return Some(Self(xxh3_64_with_seed(text.as_bytes(), 0))),
-            Value::Int(number) => (1, number.to_be_bytes()),
-            Value::Float(number) if number.is_nan() => return None,
-            Value::Float(number) => match integer(*number) {
-                Some(number) => (1, number.to_be_bytes()),
-                None => (2, number.to_bits().to_be_bytes()),
-            },
-            _ => return None,
-        };
-        Some(Self(xxh3_64_with_seed(&bytes, kind)))
-    }
+/// The class of `value`, if it has one.
+///
+/// ```
+/// use hopcache_cypher::tags::anchored::class_of;
+/// use hopcache_packstream::Value;
+///
+/// assert_eq!(class_of(&Value::Int(1)), class_of(&Value::Float(1.0)));
+/// assert_ne!(class_of(&Value::Int(1)), class_of(&Value::from("1")));
+/// assert_eq!(class_of(&Value::Null), None);
+/// ```
+#[must_use]
+pub fn class_of(value: &Value) -> Option<ClassId> {
+    let (kind, bytes) = match value {
+        Value::String(text) => return Some(ClassId(xxh3_64_with_seed(text.as_bytes(), 0))),
+        Value::Int(number) => (1, number.to_be_bytes()),
+        Value::Float(number) if number.is_nan() => return None,
+        Value::Float(number) => match integer(*number) {
+            Some(number) => (1, number.to_be_bytes()),
+            None => (2, number.to_bits().to_be_bytes()),
+        },
+        _ => return None,
+    };
+    Some(ClassId(xxh3_64_with_seed(&bytes, kind)))
 }
 
 /// The integer of 64 bits that is the same number, if there is one.
@@ -58,11 +53,11 @@ mod tests {
     use super::*;
 
     fn int(number: i64) -> Option<ClassId> {
-        ClassId::of(&Value::Int(number))
+        class_of(&Value::Int(number))
     }
 
     fn float(number: f64) -> Option<ClassId> {
-        ClassId::of(&Value::Float(number))
+        class_of(&Value::Float(number))
     }
 
     #[test]
@@ -89,12 +84,12 @@ mod tests {
             Value::Bytes(vec![1]),
             date,
         ];
-        assert!(values.iter().all(|value| ClassId::of(value).is_none()));
+        assert!(values.iter().all(|value| class_of(value).is_none()));
     }
 
     #[test]
     fn strings_differ_by_each_code_unit() {
-        let of = |text: &str| ClassId::of(&Value::from(text));
+        let of = |text: &str| class_of(&Value::from(text));
         let alike = ["a", "A", "a ", "á", "a\u{301}", "", "1"];
         let classes: std::collections::BTreeSet<_> = alike.iter().map(|text| of(text)).collect();
         assert_eq!(classes.len(), alike.len());

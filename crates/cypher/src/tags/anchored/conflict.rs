@@ -151,7 +151,12 @@ impl AnchoredWrite {
     /// The effects of `statement` with these parameters (one PackStream map), before anything is known of its run.
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
-        let effects = WriteEffects::of(statement, params);
+        Self::of_effects(WriteEffects::of(statement, params), statement, params)
+    }
+
+    /// The same, of a statement whose effects with these parameters are known.
+    #[must_use]
+    pub fn of_effects(effects: WriteEffects, statement: &str, params: &[u8]) -> Self {
         // A text that is explained touches nothing.
         let is_known = !effects.is_anything() && !effects.ids().is_empty();
         let Some(syntax) = certain(statement).filter(|_| is_known) else { return Self::loose(effects) };

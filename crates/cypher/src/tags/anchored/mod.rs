@@ -2,7 +2,7 @@
 //! write to `(:User {id: 2})`. [`AnchoredRead::touched_by`] promises what [`crate::tags::ReadTags::touched_by`] promises.
 //!
 //! Two steps beyond tags. A need and a touch have a **constraint** for each node that they speak of: for some keys the classes
-//! ([`ClassId`]) that its value may have. A need and a touch that share a mark **meet**, unless some node separates them: for one key both
+//! ([`class_of`]) that its value may have. A need and a touch that share a mark **meet**, unless some node separates them: for one key both
 //! know the classes, and share none. No uniqueness of a key is used.
 //!
 //! # What a read needs
@@ -81,9 +81,10 @@ mod hops;
 mod needs;
 mod shape;
 mod sources;
+mod told;
 mod touches;
 
-pub use classes::ClassId;
+pub use classes::class_of;
 pub use conflict::{AnchoredTouch, AnchoredWrite, Cover, Others, TouchFact};
 pub use env::KeyRef;
 pub use shape::{AnchoredNeed, AnchoredRead, BoundConstraint, NeedFact, NeedRole, ReadShape};

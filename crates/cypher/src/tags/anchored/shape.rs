@@ -96,10 +96,10 @@ pub struct ReadShape {
 
 /// A need with the numbers of its constraints.
 #[derive(Debug, Clone)]
-struct ShapeNeed {
-    fact: NeedFact,
+pub(super) struct ShapeNeed {
+    pub(super) fact: NeedFact,
     ids: Vec<TagId>,
-    roles: Vec<(usize, bool)>,
+    pub(super) roles: Vec<(usize, bool)>,
 }
 
 impl ReadShape {
@@ -133,6 +133,14 @@ impl ReadShape {
     #[must_use]
     pub const fn tags(&self) -> &ReadTags {
         &self.tags
+    }
+
+    pub(super) fn needs(&self) -> &[ShapeNeed] {
+        &self.needs
+    }
+
+    pub(super) fn constraints(&self) -> impl Iterator<Item = &Constraint> {
+        self.constraints.iter().map(|constraint| &**constraint)
     }
 
     /// The needs: none if nothing but the tags is known.

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hopcache_core::tags::ClassId;
 use hopcache_packstream::{Value, decode};
 
 use crate::syntax::tree::{Expr, Operand, Sign, Tail, Term};
-use crate::tags::anchored::classes::ClassId;
+use crate::tags::anchored::classes::class_of;
 use crate::tags::limits::CLASSES_MAX;
 
 /// The longest way from a parameter to a value: `$rows`, an item, `.a`, `.b` has four steps. It bounds recursion.
@@ -222,7 +223,7 @@ impl Source {
     /// are none, or too many. Then nobody can tell what is equal to one of them.
     pub(crate) fn classes(&self, arguments: &Arguments) -> Option<Classes> {
         let values = self.values(arguments, &mut VALUES_MAX.clone())?;
-        let classes: Classes = values.into_iter().map(ClassId::of).collect::<Option<_>>()?;
+        let classes: Classes = values.into_iter().map(class_of).collect::<Option<_>>()?;
         (1..=CLASSES_MAX).contains(&classes.len()).then_some(classes)
     }
 
@@ -233,7 +234,7 @@ impl Source {
             return Some(Classes::new());
         }
         let values = self.values(arguments, &mut VALUES_MAX.clone())?;
-        let classes: Classes = values.into_iter().filter_map(ClassId::of).collect();
+        let classes: Classes = values.into_iter().filter_map(class_of).collect();
         (classes.len() <= CLASSES_MAX).then_some(classes)
     }
 
@@ -250,7 +251,7 @@ impl Source {
         for map in maps {
             let Value::Map(entries) = map else { return None };
             for (key, value) in entries {
-                keys.entry(key).or_default().extend(ClassId::of(value));
+                keys.entry(key).or_default().extend(class_of(value));
             }
             if keys.len() > KEYS_MAX {
                 return None;

@@ -1,11 +1,11 @@
 //! What of its database a copy depends on, and what was last found about that: up to which marks no write has ended it, and
 //! up to when it was proved.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hopcache_core::proof::Standing;
 use hopcache_core::result::ResultSet;
+use hopcache_core::tags::Depends;
 use hopcache_core::time::{Millis, MonoTime};
 use once_cell::race::OnceBox;
 
@@ -13,13 +13,13 @@ use super::MemoryCopy;
 use super::compact::CopyFlag;
 use crate::cache::packed_duration::PackedDuration;
 use crate::model::ask::Query;
-use crate::model::text_facts::Reads;
+use crate::model::text_facts::{AnswerReads, Reads};
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
     /// Written once. The box makes it one word, and to drop it costs nothing where it is empty.
-    reads: OnceBox<Arc<Reads>>,
+    reads: OnceBox<AnswerReads>,
     /// The version of this node's marks by which no write has ended it; zero: it was not judged.
     judged: AtomicU64,
     /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
@@ -60,16 +60,16 @@ impl MemoryCopy {
     }
 
     /// What this very answer to the query depends on. It reads the head of the result.
-    pub(crate) fn reads_for(&self, query: &Query) -> Arc<Reads> {
+    pub(crate) fn reads_for(&self, query: &Query) -> AnswerReads {
         let warns = match self.content.as_passing() {
             Some(result) => result.warns_of_unknown(),
             None => ResultSet::from_bytes(&self.stored_form()).is_ok_and(|result| result.warns_of_unknown()),
         };
-        if warns { query.reads_with_tokens() } else { Arc::clone(query.reads()) }
+        if warns { query.reads_with_tokens() } else { query.reads().clone() }
     }
 
     /// The same copy, which depends on this.
-    pub(crate) fn of_reads(mut self, reads: Arc<Reads>) -> Self {
+    pub(crate) fn of_reads(mut self, reads: AnswerReads) -> Self {
         self.dependence.reads = OnceBox::with_value(Box::new(reads));
         self
     }
@@ -78,9 +78,14 @@ impl MemoryCopy {
         self.reads().is_some()
     }
 
-    /// What it depends on; `None` if that is not known.
+    /// What its text says that it depends on; `None` if that is not known.
     pub(crate) fn reads(&self) -> Option<&Reads> {
-        self.dependence.reads.get().map(|reads| &**reads)
+        self.dependence.reads.get().map(|reads| &*reads.of_text)
+    }
+
+    /// What ends it, as exactly as it is known.
+    pub(crate) fn depends(&self) -> Depends<'_> {
+        self.dependence.reads.get().map_or(Depends::OnAnything, AnswerReads::depends)
     }
 
     /// Whether it can be proved: nothing but the graph decides it.

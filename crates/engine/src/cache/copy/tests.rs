@@ -6,7 +6,7 @@ use hopcache_packstream::Value;
 
 use super::*;
 use crate::model::rendering::{RenderError, Renderer};
-use crate::model::text_facts::Reads;
+use crate::model::text_facts::{AnswerReads, Reads};
 
 const TAGS: Tags = Tags::of_database(DatabaseTag(1));
 
@@ -216,14 +216,15 @@ fn what_is_held_compactly_is_not_changed() {
 #[test]
 fn a_copy_keeps_what_it_depends_on() {
     let copy = || MemoryCopy::new(&result_of(Bytes::new()), times(1_000), None, TAGS);
-    let reads = Arc::new(Reads { tags: Arc::default(), is_of_graph: true });
-    let (knows, unknown) = (copy().of_reads(Arc::clone(&reads)), copy().with_times(times(7)));
+    let reads = Arc::new(Reads { tags: Arc::default(), needs: Arc::default(), is_of_graph: true });
+    let of_answer = || AnswerReads { of_text: Arc::clone(&reads), classes: None };
+    let (knows, unknown) = (copy().of_reads(of_answer()), copy().with_times(times(7)));
     assert_eq!(Arc::strong_count(&reads), 2, "it is shared, not copied");
     let again = knows.with_times(times(7));
     drop(knows);
     assert!(again.knows_reads() && again.is_of_graph() && Arc::strong_count(&reads) == 2);
     assert!(!unknown.knows_reads() && !unknown.is_of_graph() && unknown.reads().is_none());
-    let known = unknown.of_reads(Arc::clone(&reads));
+    let known = unknown.of_reads(of_answer());
     assert_eq!(known.reads(), Some(&*reads));
 }
 

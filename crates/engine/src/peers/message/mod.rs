@@ -18,13 +18,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
-    COUNTED_TOLD_MAX, FIELDS_ANSWER_BYTES_MAX, FIELDS_ASKED_MAX, HANDOVER_PLANS_MAX, ORDERS_IN_MESSAGE_MAX,
-    WRITTEN_RECORDS_MAX,
+    COUNTED_TOLD_MAX, EVENTS_IN_MESSAGE_MAX, FIELDS_ANSWER_BYTES_MAX, FIELDS_ASKED_MAX, HANDOVER_PLANS_MAX,
+    ORDERS_IN_MESSAGE_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::Holder;
 use hopcache_core::proof::{CountedWrite, IdRange};
 use hopcache_core::wire::{BadForm, WIRE_VERSION, append, at_most, from_bytes, piece};
-use hopcache_core::write_position::WriteRecord;
+use hopcache_core::write_position::{WriteEvent, WriteRecord};
 use hopcache_learning::fields::Fields;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -104,9 +104,9 @@ pub enum Question {
 /// Plain data: what a node tells of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteNews {
-    /// Marks, its own and those that it has heard of.
-    #[serde(deserialize_with = "at_most::<_, _, WRITTEN_RECORDS_MAX>")]
-    pub records: Vec<WriteRecord>,
+    /// Its own writes, or where it does not keep them one by one any more, the marks that they have left.
+    #[serde(deserialize_with = "at_most::<_, _, EVENTS_IN_MESSAGE_MAX>")]
+    pub events: Vec<WriteEvent>,
     /// The node, in its life.
     pub by: Holder,
     /// Writes of this life, each with a mark here or in an earlier telling.

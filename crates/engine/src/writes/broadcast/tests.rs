@@ -19,7 +19,7 @@ fn record(name: u64, tag: Option<u64>, id: u64) -> WriteRecord {
 fn full_of(names: u64) -> State {
     let mut state = State::default();
     for at in 0..WRITTEN_RECORDS_MAX as u64 {
-        state.enlist(record(1 + at % names, Some(at), 100 + at));
+        state.enlist(record(1 + at % names, Some(at), 100 + at).into());
     }
     assert_eq!(state.records.len(), WRITTEN_RECORDS_MAX);
     state
@@ -29,9 +29,11 @@ fn full_of(names: u64) -> State {
 fn a_telling_is_no_longer_than_what_a_node_reads() {
     let mut state = full_of(2);
     let last = 99 + WRITTEN_RECORDS_MAX as u64;
-    state.enlist(record(3, Some(7), 5));
-    let news = state.after(0).records;
+    state.enlist(record(3, Some(7), 5).into());
+    let news = state.records_after(0);
     assert!(news.len() <= WRITTEN_RECORDS_MAX, "{}", news.len());
+    let events: Vec<_> = news.iter().copied().map(WriteEvent::from).collect();
+    assert_eq!(state.after(0).events, events, "the writes themselves are not kept any more");
     assert_eq!(news, [record(1, None, last - 1), record(2, None, last), record(3, None, 5)]);
 }
 
@@ -40,17 +42,17 @@ fn a_telling_is_no_longer_than_what_a_node_reads() {
 fn what_counts_for_everything_is_told_as_such() {
     let mut state = full_of(2);
     let told = state.after(0).number;
-    state.enlist(record(3, Some(7), 5));
-    let number = state.enlist(record(1, Some(u64::MAX), 90));
+    state.enlist(record(3, Some(7), 5).into());
+    let number = state.enlist(record(1, Some(u64::MAX), 90).into());
     assert!(number > told, "{number}: everyone has been told up to {told}");
-    assert_eq!(state.after(told).records.len(), 3);
+    assert_eq!(state.records_after(told).len(), 3);
 }
 
 #[test]
 fn a_name_makes_room_with_its_own_tags_first() {
     let mut state = full_of(2);
-    state.enlist(record(1, Some(u64::MAX), 90));
-    let news = state.after(0).records;
+    state.enlist(record(1, Some(u64::MAX), 90).into());
+    let news = state.records_after(0);
     assert_eq!(news.len(), WRITTEN_RECORDS_MAX / 2 + 1);
     assert_eq!(news[0], record(1, None, 98 + WRITTEN_RECORDS_MAX as u64));
 }
@@ -60,9 +62,9 @@ fn a_name_makes_room_with_its_own_tags_first() {
 fn two_databases_by_one_name_stand_side_by_side() {
     let mut state = full_of(1);
     let moved = WriteRecord { name: DatabaseTag(1), ..record(9, Some(0), 3) };
-    state.enlist(moved);
-    state.enlist(record(3, None, 5));
-    let news = state.after(0).records;
+    state.enlist(moved.into());
+    state.enlist(record(3, None, 5).into());
+    let news = state.records_after(0);
     let former = record(1, None, 99 + WRITTEN_RECORDS_MAX as u64);
     assert_eq!(news, [former, WriteRecord { tag: None, ..moved }, record(3, None, 5)]);
 }
@@ -75,16 +77,40 @@ fn a_count_is_told_after_its_marks() {
         CountedWrite { name, number, written, after: TransactionId(99) }
     };
     let mut state = State::default();
-    let marked = state.enlist(record(1, Some(7), 100));
+    let marked = state.enlist(record(1, Some(7), 100).into());
     let counted = state.enlist_count(count(1));
     assert!(counted > marked);
     assert_eq!(state.after(0).counts, [count(1)]);
-    assert_eq!(state.after(marked), News { number: counted, records: Vec::new(), counts: vec![count(1)] });
-    assert_eq!(state.enlist(record(1, Some(7), 99)), marked, "an earlier write of the same tag");
+    assert_eq!(state.after(marked), News { number: counted, events: Vec::new(), counts: vec![count(1)] });
+    let earlier = state.enlist(record(1, Some(7), 99).into());
+    assert!(earlier > counted, "an earlier write of the same tag is no known one: it may have other values");
     let again = state.enlist_count(count(2));
-    assert_eq!(state.after(counted), News { number: again, records: Vec::new(), counts: vec![count(2)] });
+    assert_eq!(state.after(earlier), News { number: again, events: Vec::new(), counts: vec![count(2)] });
     for number in 3..2 * COUNTED_TOLD_MAX as u64 {
         state.enlist_count(count(number));
     }
     assert_eq!(state.after(0).counts.len(), COUNTED_TOLD_MAX);
+}
+
+/// Each write is told by itself, also where a later one of the same tag was told. Whoever lacks one that is not kept any more is told the
+/// marks of all that it may lack.
+#[test]
+fn writes_are_told_one_by_one_as_long_as_they_are_kept() {
+    let event = |tag, id| WriteEvent::from(record(1, Some(tag), id));
+    let mut state = State::default();
+    let first = state.enlist(event(7, 51));
+    let second = state.enlist(event(7, 50));
+    assert_eq!(state.after(0).events, [event(7, 51), event(7, 50)]);
+    assert_eq!(state.after(first), News { number: second, events: vec![event(7, 50)], counts: Vec::new() });
+    for at in 0..EVENTS_KEPT_MAX as u64 {
+        state.enlist(event(8, 100 + at));
+    }
+    let last = 99 + EVENTS_KEPT_MAX as u64;
+    let marks = [event(7, 51), event(8, last)];
+    assert_eq!(
+        state.after(first).events,
+        marks,
+        "the write of 50 is not kept: the mark of its tag is told again"
+    );
+    assert_eq!(state.after(second).events.len(), EVENTS_KEPT_MAX);
 }

@@ -8,7 +8,7 @@ use hopcache_packstream::{Reader, Value, encode};
 
 use super::ScriptedOrigin;
 use crate::check::record::What;
-use crate::world::write_statement::WriteStatement;
+use crate::world::write_statement::{WRITE_MOVED, WriteStatement};
 
 /// What it has captured.
 #[derive(Debug, Default)]
@@ -128,7 +128,18 @@ fn event_of(text: &str) -> Value {
             ("state", created(map(vec![("properties", map(Vec::new()))]))),
         ]);
     }
-    let labels = names.trim_end_matches(')').split(':').skip(1).map(Value::from).collect();
+    if text.contains(" SET ") {
+        // The property that differs is the one that the statement sets.
+        let key = if text == WRITE_MOVED { "id" } else { "name" };
+        let with = |value: i64| map(vec![("properties", map(vec![(key, Value::Int(value))]))]);
+        return map(vec![
+            ("eventType", Value::from("n")),
+            ("operation", Value::from("u")),
+            ("state", map(vec![("before", with(3)), ("after", with(2))])),
+        ]);
+    }
+    let labels = names.trim_start().split([' ', ')']).next().unwrap_or_default();
+    let labels = labels.trim_start_matches('(').split(':').skip(1).map(Value::from).collect();
     map(vec![
         ("eventType", Value::from("n")),
         ("operation", Value::from("c")),

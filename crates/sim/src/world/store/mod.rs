@@ -96,6 +96,12 @@ impl Default for SlotStore {
 }
 
 impl State {
+    /// The content is of another life from now on.
+    fn begin_life(&mut self) {
+        self.life.0 += 1;
+        self.now_is.written.begin_life(u128::from(self.life.0));
+    }
+
     /// A grant as a store with a flipped bit would give it, fresh value or stale.
     fn as_read(&self, key: &QueryKey, grant: Grant) -> Grant {
         if self.corrupt.as_ref() != Some(key) {
@@ -213,7 +219,7 @@ impl SlotStore {
     pub fn lose_everything(&self) {
         let mut state = self.state.lock();
         state.now_is = Now::default();
-        state.life.0 += 1;
+        state.begin_life();
         let seq = state.changed();
         drop(state);
         self.record.note(What::StoreLost { seq });
@@ -225,8 +231,7 @@ impl SlotStore {
         let Some(at) = state.history.len().checked_sub(1 + changes) else { return };
         let Some((to_seq, before)) = state.history.get(at).cloned() else { return };
         state.now_is = before;
-        state.now_is.written.forget_reports();
-        state.life.0 += 1;
+        state.begin_life();
         let seq = state.changed();
         drop(state);
         self.record.note(What::StoreFellBack { to_seq, seq });

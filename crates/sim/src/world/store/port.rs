@@ -13,7 +13,7 @@ use hopcache_core::limits::STORE_COMMAND_MS_DEFAULT;
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::Report;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::WriteRecord;
+use hopcache_core::write_position::{EventCursor, WriteEvent, WriteRecord};
 use hopcache_engine::ports::{
     Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
 };
@@ -49,8 +49,8 @@ enum Command {
     Invalidate { scope: Scope },
     Since { cursor: LogCursor },
     Peek { key: QueryKey },
-    TellWritten { records: Vec<WriteRecord> },
-    HearWritten { me: NodeName, lease_ms: Millis },
+    TellWritten { records: Vec<WriteRecord>, events: Vec<WriteEvent> },
+    HearWritten { me: NodeName, lease_ms: Millis, since: Option<EventCursor> },
     Report { report: Report },
     Remember { at: (ServerTag, DatabaseTag), said: Option<DatabaseUuid> },
     Ping,
@@ -228,14 +228,14 @@ impl SlotStore {
                 )
             }
             Command::Since { cursor } => (Reply::Page(state.page(cursor)), None),
-            Command::TellWritten { records } => {
-                let (listeners, anew) = state.now_is.written.tell(store, &records);
+            Command::TellWritten { records, events } => {
+                let (listeners, anew) = state.now_is.written.tell(store, (&records, &events));
                 state.changed();
                 let listeners = listeners.into_iter().map(|(node, left_ms)| Listener { node, left_ms });
                 (Reply::Told(StoreReceipt { listeners: listeners.collect(), anew }), None)
             }
-            Command::HearWritten { me, lease_ms } => {
-                (Reply::Heard(state.now_is.written.hear(store, &me, lease_ms)), None)
+            Command::HearWritten { me, lease_ms, since } => {
+                (Reply::Heard(state.now_is.written.hear(store, (&me, lease_ms), since)), None)
             }
             Command::Report { report } => {
                 state.now_is.written.report(&report);
@@ -420,8 +420,12 @@ impl Store for StorePort {
         }
     }
 
-    async fn tell_written(&self, _: ClusterTag, records: &[WriteRecord]) -> Result<StoreReceipt, StoreError> {
-        match self.send(Command::TellWritten { records: records.to_vec() }).await? {
+    async fn tell_written(
+        &self,
+        _: ClusterTag,
+        (records, events): (&[WriteRecord], &[WriteEvent]),
+    ) -> Result<StoreReceipt, StoreError> {
+        match self.send(Command::TellWritten { records: records.to_vec(), events: events.to_vec() }).await? {
             Reply::Told(told) => Ok(told),
             _ => odd(),
         }
@@ -430,10 +434,10 @@ impl Store for StorePort {
     async fn hear_written(
         &self,
         _: ClusterTag,
-        me: &NodeName,
-        lease_ms: Millis,
+        (me, lease_ms): (&NodeName, Millis),
+        since: Option<EventCursor>,
     ) -> Result<StorePoll, StoreError> {
-        match self.send(Command::HearWritten { me: me.clone(), lease_ms }).await? {
+        match self.send(Command::HearWritten { me: me.clone(), lease_ms, since }).await? {
             Reply::Heard(heard) => Ok(heard),
             _ => odd(),
         }

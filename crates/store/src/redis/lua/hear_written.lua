@@ -1,7 +1,10 @@
--- A look: the marks of written databases, and the reports of watchers (crates/core/src/proof.rs). The node that asks gets a lease.
+-- A look: the marks of written databases, the last writes, and the reports of watchers (crates/core/src/proof.rs). The node that asks
+-- gets a lease.
 -- KEYS[1] the marks; KEYS[2] the nodes that listen; KEYS[3] the reports: in the first line the life of the content and the
--- number of the last look, then one a line. ARGV: the node, the length of its lease, most nodes. Returns the marks, the number
--- of this look, and the reports. Reports of another life count as absent: their looks are of another numbering.
+-- number of the last look, then one a line; KEYS[4] and KEYS[5] the log (tell_written.lua). ARGV: the node, the length of its lease, most
+-- nodes, and the place in the log up to which the node has read: the life and the beginning of the log, and the number of a piece, or ''.
+-- Returns the marks, the number of this look, and the reports; the life and the beginning of the log, the number of its next piece, 1 if
+-- pieces since the node's place may lack, and those pieces. Reports of another life count as absent: their looks are of another numbering.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local lines = { string.format('%.0f', now + tonumber(ARGV[2])) .. ' ' .. ARGV[1] }
@@ -21,4 +24,19 @@ else
 end
 look = string.format('%.0f', tonumber(look) + 1)
 redis.call('SET', KEYS[3], LIFE .. ' ' .. look .. '\n' .. reports)
-return { redis.call('GET', KEYS[1]) or '', look, reports }
+local began, next = string.match(redis.call('GET', KEYS[4]) or '', '^(%d+) (%d+) %d+$')
+local pieces = redis.call('LLEN', KEYS[5])
+if not began or (pieces == 0 and next ~= '0') then
+  redis.call('DEL', KEYS[5])
+  began, next, pieces = time[1] .. string.format('%06d', tonumber(time[2])), '0', 0
+  redis.call('SET', KEYS[4], began .. ' 0 0')
+end
+local missed, since = 1, {}
+if ARGV[4] == LIFE and ARGV[5] == began then
+  local skipped = tonumber(ARGV[6]) - (tonumber(next) - pieces)
+  if skipped >= 0 and skipped <= pieces then
+    missed = 0
+    if skipped < pieces then since = redis.call('LRANGE', KEYS[5], skipped, -1) end
+  end
+end
+return { redis.call('GET', KEYS[1]) or '', look, reports, LIFE, began, next, missed, since }

@@ -1,5 +1,7 @@
--- Keeps marks of written databases, or the later ones that are there (crates/core/src/written/board.rs). KEYS[1] the marks,
--- one a line; KEYS[2] the nodes that listen, each with the end of its lease. ARGV: most names, most lines, then records.
+-- Keeps marks of written databases, or the later ones that are there (crates/core/src/write_position/board.rs), and writes the events
+-- that they are the marks of to the log. KEYS[1] the marks, one a line; KEYS[2] the nodes that listen, each with the end of its lease;
+-- KEYS[3] the log's beginning in microseconds, the number of its next piece, and its bytes; KEYS[4] its pieces. ARGV: most names, most
+-- lines, the new piece or '', most pieces, most bytes, then records.
 -- Returns the nodes and how long each may still serve, in milliseconds; 1 where there was no room for a record; and where ids
 -- are counted anew since the records, the latest line of each such database, as one of everything.
 -- A line: name (16), space, database (32), space, epoch and id (32), and perhaps a space and a tag (16).
@@ -26,7 +28,7 @@ local function drop(is_dropped)
   end
 end
 local full = 0
-for at = 3, #ARGV do
+for at = 6, #ARGV do
   local record = ARGV[at]
   local database, place = database_of(record), place_of(record)
   local function is_known()
@@ -71,6 +73,22 @@ redis.call('SET', KEYS[1], table.concat(lines, '\n'))
 local nodes, left = {}, {}
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+if #ARGV[3] > 0 then
+  local began, next, bytes = string.match(redis.call('GET', KEYS[3]) or '', '^(%d+) (%d+) (%d+)$')
+  local pieces = redis.call('LLEN', KEYS[4])
+  -- One of the two keys is gone: what was in the log is not known any more.
+  if not began or (pieces == 0 and next ~= '0') then
+    redis.call('DEL', KEYS[4])
+    began, next, bytes = time[1] .. string.format('%06d', tonumber(time[2])), '0', '0'
+  end
+  pieces = redis.call('RPUSH', KEYS[4], ARGV[3])
+  bytes = tonumber(bytes) + #ARGV[3]
+  while pieces > tonumber(ARGV[4]) or (bytes > tonumber(ARGV[5]) and pieces > 1) do
+    bytes = bytes - #redis.call('LPOP', KEYS[4])
+    pieces = pieces - 1
+  end
+  redis.call('SET', KEYS[3], string.format('%s %.0f %.0f', began, tonumber(next) + 1, bytes))
+end
 for ends, node in string.gmatch(redis.call('GET', KEYS[2]) or '', '(%d+) ([^\n]+)') do
   if tonumber(ends) > now then
     nodes[#nodes + 1] = node
@@ -79,7 +97,7 @@ for ends, node in string.gmatch(redis.call('GET', KEYS[2]) or '', '(%d+) ([^\n]+
 end
 -- The earliest epoch that was told of each database.
 local told = {}
-for at = 3, #ARGV do
+for at = 6, #ARGV do
   local database, epoch = database_of(ARGV[at]), string.sub(ARGV[at], 51, 66)
   if not told[database] or told[database] > epoch then told[database] = epoch end
 end

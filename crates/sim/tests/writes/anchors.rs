@@ -1,0 +1,129 @@
+//! A write that says by which values it found what it changed ends only what may have found the same, on all nodes, however they hear of
+//! it.
+
+use hopcache_sim::world::write_statement::{WRITE_MOVED, WRITE_ONE};
+
+use super::{proved, warm, world_of};
+use crate::prelude::*;
+
+const PAIR: usize = 2;
+
+/// A read of the nodes with this value, whose key this node owns.
+fn read_of(world: &World, id: u32, owner: usize) -> Ask {
+    let mut asks = (0..).map(|n| world.ask(&format!("MATCH (n{n} {{id: {id}}}) RETURN n{n} AS version")));
+    asks.find(|ask| world.owner_of(ask) == owner).unwrap()
+}
+
+async fn write_of(world: &World, node: usize, statement: &str) {
+    let outcome = world.send(node, &world.ask(statement)).await.unwrap();
+    assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
+}
+
+/// A hit with this version.
+fn is_hit_of(outcome: &Outcome, expected: i64) {
+    assert!(is_hit(outcome) && version(outcome) == expected, "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_of_another_value_stays_on_both_nodes() {
+    let world = world_of(PAIR, 450, &proved()).await;
+    let [one, two] = [1, 2].map(|id| [0, 1].map(|owner| read_of(&world, id, owner)));
+    for ask in one.iter().chain(&two) {
+        warm(&world, ask).await;
+    }
+    for round in 2..6 {
+        let runs = world.origin.runs();
+        write_of(&world, usize::try_from(round).unwrap() % PAIR, WRITE_ONE).await;
+        for node in 0..PAIR {
+            for ask in &two {
+                is_hit_of(&read(&world, node, ask).await, 1);
+            }
+        }
+        // A look that finds the write in the store's log ends nothing more.
+        world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+        for node in 0..PAIR {
+            for ask in &two {
+                is_hit_of(&read(&world, node, ask).await, 1);
+            }
+        }
+        assert_eq!(world.origin.runs(), runs, "no entry of the other value is read again");
+        for node in 0..PAIR {
+            for ask in &one {
+                assert_eq!(version(&read(&world, node, ask).await), round);
+            }
+        }
+        assert_eq!(world.origin.runs() - runs, one.len(), "one run for each entry of the value");
+    }
+}
+
+/// A node that gets the value is a new one for its readers, and no loss for those of another value.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_gets_a_value_ends_its_readers() {
+    let world = world_of(PAIR, 451, &proved()).await;
+    let [one, two] = [1, 2].map(|id| read_of(&world, id, 1));
+    for ask in [&one, &two] {
+        warm(&world, ask).await;
+    }
+    write_of(&world, 0, WRITE_MOVED).await;
+    is_hit_of(&read(&world, 0, &one).await, 1);
+    assert_eq!(version(&read(&world, 0, &two).await), 2);
+}
+
+/// A node that its peer cannot reach reads the write, with its values, in the store's log.
+#[tokio::test(start_paused = true)]
+async fn the_stores_log_brings_the_values() {
+    let world = world_of(PAIR, 452, &proved()).await;
+    let [one, two] = [1, 2].map(|id| read_of(&world, id, 1));
+    for ask in [&one, &two] {
+        read(&world, 1, ask).await;
+    }
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    for (from, to) in [(0, 1), (1, 0)] {
+        world.net.set_way_cut(from, to, true);
+    }
+    write_of(&world, 0, WRITE_ONE).await;
+    let runs = world.origin.runs();
+    is_hit_of(&read(&world, 1, &two).await, 1);
+    assert_eq!(world.origin.runs(), runs);
+    assert_eq!(version(&read(&world, 1, &one).await), 2);
+}
+
+/// Two writes leave marks of the same things, the earlier one of another value. A node that hears of the later one first ends what the
+/// earlier one has changed as well.
+#[tokio::test(start_paused = true)]
+async fn a_later_mark_hides_no_earlier_write() {
+    let world = world_of(3, 453, &proved()).await;
+    let [one, two] = [1, 2].map(|id| read_of(&world, id, 2));
+    for ask in [&one, &two] {
+        read(&world, 2, ask).await;
+    }
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    // Node 0 reaches only the store; node 1 reaches all.
+    for (from, to) in [(0, 2), (2, 0)] {
+        world.net.set_way_cut(from, to, true);
+    }
+    write_of(&world, 0, WRITE_ONE).await;
+    write_of(&world, 1, "MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}").await;
+    assert_eq!(version(&read(&world, 2, &one).await), 3);
+    assert_eq!(version(&read(&world, 2, &two).await), 3);
+}
+
+/// The store loses its data after a write that one node told only to it. The others hear of it when that node looks.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_lost_its_log_is_told_the_marks_again() {
+    let world = world_of(PAIR, 454, &proved()).await;
+    let [one, two] = [1, 2].map(|id| read_of(&world, id, 1));
+    for ask in [&one, &two] {
+        read(&world, 1, ask).await;
+    }
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    for (from, to) in [(0, 1), (1, 0)] {
+        world.net.set_way_cut(from, to, true);
+    }
+    write_of(&world, 0, WRITE_ONE).await;
+    world.store.lose_everything();
+    world.pass(2 * FRESHNESS_LEASE_MS_DEFAULT).await;
+    assert_eq!(version(&read(&world, 1, &one).await), 2);
+    // Of the marks that were put back nothing more is known.
+    assert_eq!(version(&read(&world, 1, &two).await), 2);
+}
