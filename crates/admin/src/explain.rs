@@ -13,6 +13,7 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::words::Word;
+use hopcache_engine::EndedBy;
 use hopcache_engine::Verdict;
 use hopcache_engine::ask::{Hints, Query, QueryParts};
 use hopcache_engine::explain::{Explanation, ProofView};
@@ -158,8 +159,20 @@ fn entry(explanation: &Explanation) -> Option<Value> {
         "bytes": entry.bytes,
         "token": entry.token.map(|token| format!("{}-{:032x}", token.counter, token.nonce)),
         "stored_by": entry.stored_by.as_ref().map(ToString::to_string),
+        "ended_by": explanation.ended_by.as_ref().map(ended_by),
         "prefetched": explanation.owner.as_ref().and_then(|seen| seen.prefetched.as_ref()).map(prefetched),
     }))
+}
+
+/// The write that has ended an entry.
+fn ended_by(write: &EndedBy) -> Value {
+    json!({
+        "ms_ago": write.ago_ms.0,
+        "through": write.by.as_ref().map(NodeName::as_str),
+        "transaction": write.transaction.map(|id| id.0),
+        "touched": write.touched,
+        "has_values": write.has_values,
+    })
 }
 
 /// What proves an entry, and what would end it.

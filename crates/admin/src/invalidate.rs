@@ -7,7 +7,9 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::limits::INVALIDATE_NAMES_MAX;
 use hopcache_core::tags::Touched;
+use hopcache_cypher::tags::anchored::TouchedNodes;
 use hopcache_engine::{Effects, InvalidationOutcome};
+use hopcache_packstream::Value;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,24 +27,40 @@ struct Order {
     labels: Vec<String>,
     types: Vec<String>,
     keys: Vec<String>,
+    anchors: Vec<Anchor>,
     anything: bool,
+}
+
+/// Nodes that the write has touched, by a value that they have.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Anchor {
+    label: Option<String>,
+    key: String,
+    /// A string or a number.
+    value: serde_json::Value,
 }
 
 impl Order {
     fn tags(&self) -> usize {
-        self.labels.len() + self.types.len() + self.keys.len()
+        self.labels.len() + self.types.len() + self.keys.len() + self.anchors.len()
     }
 
     fn check(&self) -> Result<(), Problem> {
         if self.anything == (self.nodes || self.tags() > 0) {
             return Err(Problem::bad(
-                "send what the write has touched (nodes, labels, types, keys), or anything (true), and not both",
+                "send what the write has touched (nodes, labels, types, keys, anchors), or anything (true), and not both",
             ));
         }
         if self.tags() > INVALIDATE_NAMES_MAX {
             return Err(Problem::bad(format!(
-                "labels, types, keys: over {INVALIDATE_NAMES_MAX} names together; send anything (true)"
+                "labels, types, keys, anchors: over {INVALIDATE_NAMES_MAX} together; send anything (true)"
             )));
+        }
+        for (place, anchor) in self.anchors.iter().enumerate() {
+            if value_of(&anchor.value).is_none() {
+                return Err(Problem::bad(format!("anchors[{place}].value: a string or a number is wanted")));
+            }
         }
         let is_named = self.database.as_ref().is_some_and(|name| !name.is_empty());
         is_named.then_some(()).ok_or_else(|| Problem::bad("database: the name of the database is missing"))
@@ -52,8 +70,25 @@ impl Order {
         if self.anything {
             Touched::Anything
         } else {
-            Effects::told(self.nodes, &self.labels, &self.types, &self.keys).touched()
+            let values: Vec<_> = self.anchors.iter().filter_map(|anchor| value_of(&anchor.value)).collect();
+            let nodes = |(anchor, value)| {
+                let Anchor { label, key, .. }: &Anchor = anchor;
+                TouchedNodes { label: label.as_deref(), key, value }
+            };
+            let of_values: Vec<_> = self.anchors.iter().zip(&values).map(nodes).collect();
+            Effects::told(&of_values, self.nodes, (&self.labels, &self.types, &self.keys)).touched()
         }
+    }
+}
+
+/// The value by which nodes are found.
+fn value_of(value: &serde_json::Value) -> Option<Value> {
+    match value {
+        serde_json::Value::String(text) => Some(Value::from(text.as_str())),
+        serde_json::Value::Number(number) => {
+            number.as_i64().map(Value::Int).or_else(|| number.as_f64().map(Value::Float))
+        }
+        _ => None,
     }
 }
 

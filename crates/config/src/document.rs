@@ -17,7 +17,7 @@ use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection};
+pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection, Precision};
 pub use self::prefetch::{PrefetchKind, PrefetchSection};
 pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};

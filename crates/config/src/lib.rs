@@ -34,7 +34,7 @@ pub use concurrency::{MaxConcurrent, RunOrder};
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
-    PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
+    Precision, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

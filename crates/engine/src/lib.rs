@@ -46,8 +46,8 @@ pub use path::{ParsedStatement, Path, TransactionReads, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
 pub use writes::{
-    DatabasePositions, Effects, InvalidationOutcome, MARKER_KEY, MadeTokens, NetChange, PendingWrite, Writes,
-    watched_words,
+    DatabasePositions, Effects, EndedBy, InvalidationOutcome, MARKER_KEY, MadeTokens, NetChange,
+    PendingWrite, Writes, watched_words,
 };
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 use hopcache_cypher::verdict::decided_by;
+use hopcache_engine::EndedBy;
 use hopcache_engine::ask::Query;
 use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
 use hopcache_ops::labels::Part;
 use hopcache_ops::sentences::explained::{
-    BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, Unproved, User,
+    BookmarkFact, CopyFacts, CopyState, EndingWrite, Facts, Place, Run, Unproved, User,
 };
 
 use super::ExplainQuestion;
@@ -65,7 +66,18 @@ fn copy(explanation: &Explanation, has_proofs: bool) -> Option<CopyFacts> {
         read_at: proof.map(|proof| proof.copy.read_at.0),
         has_proofs,
         ends_with: proof.map(|proof| proof.ends_with.clone()).unwrap_or_default(),
+        ended_by: explanation.ended_by.as_ref().map(ending),
     })
+}
+
+fn ending(write: &EndedBy) -> EndingWrite {
+    EndingWrite {
+        ago_ms: write.ago_ms.0,
+        by: write.by.as_ref().map(ToString::to_string),
+        transaction: write.transaction.map(|id| id.0),
+        touched: write.touched.clone(),
+        has_values: write.has_values,
+    }
 }
 
 /// Why a copy is not proved now, from what this node knows of the others.

@@ -31,6 +31,17 @@ pub enum CdcUse {
     Auto,
 }
 
+/// How exactly a write is compared with what an entry depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Precision {
+    /// By labels, relationship types and property keys: a write to one `:User` ends what was read of any.
+    Labels,
+    /// Also by the values of the keys by which both find their nodes: a write to `(:User {id: 1})` ends nothing of `(:User {id: 2})`.
+    Anchors,
+}
+
 /// What writes do to entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -38,6 +49,9 @@ pub struct FreshnessSection {
     /// Whether entries end with the writes that touch them, and can be proved current (`proved`), or live for their ttl whatever
     /// is written (`ttl`). All nodes of a cluster need the same value.
     pub mode: FreshnessMode,
+    /// How exactly a write is compared with what an entry depends on: by labels, types and keys (`labels`), or also by the values by
+    /// which both find their nodes (`anchors`). Nodes may differ.
+    pub precision: Precision,
     /// How often one node for each database looks for transactions that went past Hopcache. 0: never, because nobody else
     /// writes.
     #[serde(with = "duration")]
@@ -68,6 +82,7 @@ impl Default for FreshnessSection {
     fn default() -> Self {
         Self {
             mode: FreshnessMode::Proved,
+            precision: Precision::Anchors,
             watch_interval: Millis(WATCH_MS_DEFAULT),
             lease: Millis(FRESHNESS_LEASE_MS_DEFAULT),
             max_life: Millis(PROOF_LIFE_MS_DEFAULT),

@@ -41,6 +41,8 @@ const _: () = assert!(EVENTS_KEPT_MAX <= EVENTS_IN_MESSAGE_MAX);
 pub const EVENT_LOG_PIECES_MAX: usize = 4_096;
 /// Bytes of that log. The latest piece stays, however long it is.
 pub const EVENT_LOG_BYTES_MAX: usize = 1 << 20;
+/// Writes that a node remembers for `explain`, some 300 bytes each.
+pub const RECENT_WRITES_MAX: usize = 256;
 /// Databases that have such a sketch, in a node's memory: 32 MiB. Writes to a further one end by label, type and key alone.
 pub const SKETCHES_MAX: usize = 8;
 /// A database without an anchored write for so long gives its sketch to another one.

@@ -145,7 +145,7 @@ impl Cache {
             fallbacks: StaleFallbacks::default(),
             key_stats: KeyStats::new(in_force),
             guard: SuspendGuard::default(),
-            written: WritePositions::at(server),
+            written: WritePositions::at(server, policy.compares_values),
             proofs: Proofs::new(policy.freshness_lease_ms.and(policy.proofs)),
             lease: WriteLease::new(policy.freshness_lease_ms),
             uncacheable: Uncacheable::new(),

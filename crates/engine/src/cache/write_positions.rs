@@ -28,12 +28,19 @@ pub(crate) struct WritePositions {
     table: RwLock<WritePositionTable>,
     /// Wakes the one task that waits for a later mark.
     news: Notify,
+    /// Whether values are compared, and not tags alone.
+    compares_values: bool,
 }
 
 impl WritePositions {
     /// No marks, at a node whose Neo4j has this address.
-    pub(crate) fn at(server: ServerTag) -> Self {
-        Self { table: RwLock::new(WritePositionTable::at(server)), ..Self::default() }
+    pub(crate) fn at(server: ServerTag, compares_values: bool) -> Self {
+        Self { table: RwLock::new(WritePositionTable::at(server)), compares_values, ..Self::default() }
+    }
+
+    /// Whether values are compared, and not tags alone.
+    pub(crate) fn compares_values(&self) -> bool {
+        self.compares_values
     }
 
     fn is_empty(&self) -> bool {
@@ -74,7 +81,11 @@ impl WritePositions {
         if self.is_empty() {
             return told;
         }
-        self.table.read().needed_beside(query.tags.database(), query.depends(), told)
+        self.table.read().needed_beside(
+            query.tags.database(),
+            query.reads().depends(self.compares_values),
+            told,
+        )
     }
 
     /// Whether a write has ended this copy.
@@ -87,7 +98,8 @@ impl WritePositions {
             return false;
         }
         let read = copy.range().map(|range| (&**range, copy.read_started()));
-        let has_ended = self.table.read().ends(copy.tags().database(), copy.depends(), read);
+        let has_ended =
+            self.table.read().ends(copy.tags().database(), copy.depends(self.compares_values), read);
         if !has_ended {
             copy.judged_at(version);
         }
@@ -105,7 +117,12 @@ impl WritePositions {
 
     /// Whether a write has ended a result of this query: of a run of this range, and when it began.
     pub(crate) fn ends(&self, query: &Query, read: Option<(&ReadRange, MonoTime)>) -> bool {
-        !self.is_empty() && self.table.read().ends(query.tags.database(), query.depends(), read)
+        !self.is_empty()
+            && self.table.read().ends(
+                query.tags.database(),
+                query.reads().depends(self.compares_values),
+                read,
+            )
     }
 
     /// Whether the ids of a copy's run may be of an earlier epoch. See [`WritePositionTable::is_of_earlier_epoch`].
@@ -123,7 +140,11 @@ impl WritePositions {
     /// The mark that a request with `asked` still needs.
     pub(crate) fn still_needed(&self, query: &Query, asked: Option<WritePosition>) -> Option<WritePosition> {
         asked?;
-        self.table.read().still_needed(query.tags.database(), query.depends(), asked)
+        self.table.read().still_needed(
+            query.tags.database(),
+            query.reads().depends(self.compares_values),
+            asked,
+        )
     }
 
     /// Takes a record that this node hears at `now`.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, KeyedReading, PrincipalScope, QueryKey};
 use hopcache_core::pattern::PatternId;
-use hopcache_core::tags::{Depends, Tags};
+use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::write_position::WritePosition;
@@ -259,11 +259,6 @@ impl Query {
     /// What the answer depends on: a write that touches none of these cannot change it. The first question of a text parses it.
     pub(crate) fn reads(&self) -> &AnswerReads {
         self.reads.get_or_init(|| self.facts.reads(&self.params))
-    }
-
-    /// What ends its answers, as exactly as it is known.
-    pub(crate) fn depends(&self) -> Depends<'_> {
-        self.reads().depends()
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.

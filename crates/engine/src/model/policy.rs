@@ -45,6 +45,8 @@ pub struct Policy {
     pub proofs: Option<ProofSettings>,
     /// Whether the origin runs code of its own in the transactions of writes (triggers).
     pub has_triggers: bool,
+    /// Whether a write is compared with an entry by the values, too, by which both find their nodes.
+    pub compares_values: bool,
     /// Early refresh.
     pub refresh: RefreshPolicy,
     /// Prefetch of what sessions ask next.

@@ -64,8 +64,11 @@ pub(crate) struct AnswerReads {
 }
 
 impl AnswerReads {
-    /// What ends it, as exactly as it is known.
-    pub(crate) fn depends(&self) -> Depends<'_> {
+    /// What ends it, as exactly as it is known, or by tags alone.
+    pub(crate) fn depends(&self, compares_values: bool) -> Depends<'_> {
+        if !compares_values {
+            return Depends::OnTags(&self.of_text.tags);
+        }
         static NONE: LazyLock<NeedClasses> = LazyLock::new(NeedClasses::default);
         let classes = self.classes.as_deref().unwrap_or(&NONE);
         Depends::OnNeeds(&self.of_text.needs, classes)
@@ -135,6 +138,11 @@ impl TextFacts {
     /// What an answer depends on, with these parameters (one PackStream map).
     pub(crate) fn reads(&self, params: &[u8]) -> AnswerReads {
         self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).with(params)
+    }
+
+    /// What answers depend on, in the words of Cypher, each with the numbers of its marks.
+    pub(crate) fn needs_in_words(&self) -> Vec<(Vec<TagId>, String)> {
+        self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).shape.needs_in_words()
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.

@@ -5,7 +5,8 @@ use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
-use hopcache_cypher::tags::{Need, ReadTags};
+
+use hopcache_cypher::tags::Need;
 
 use crate::fetch::Verdict;
 use crate::model::ask::{Hints, Query};
@@ -14,6 +15,7 @@ use crate::model::ports::{Store, StoreError};
 use crate::path::Path;
 use crate::peers;
 use crate::refresh::refresh_view::RefreshView;
+use crate::writes::EndedBy;
 
 /// Plain data: the answer of `explain`.
 #[derive(Debug, Clone)]
@@ -28,6 +30,8 @@ pub struct Explanation {
     pub proof: Option<ProofView>,
     /// Between which transactions the stored entry was read, if its run told one.
     pub range: Option<ReadRange>,
+    /// The write that has ended the stored entry, if one has and the asked node remembers it.
+    pub ended_by: Option<EndedBy>,
     /// Why `entry` is missing, if the store could not answer.
     pub store_error: Option<StoreError>,
     /// Memory and flights of the owner, if it could be asked.
@@ -65,7 +69,7 @@ pub struct ProofView {
     pub copy: CopyProof,
     /// All transactions up to this one are accounted for, as the asked node knows it.
     pub accounted_to: Option<TransactionId>,
-    /// What a write has to touch to end it, in the words of Cypher: `:Person`, `.name of nodes`.
+    /// What a write has to touch to end it, in the words of Cypher: `.name of nodes at (:Person {id: $id})`.
     pub ends_with: Vec<String>,
 }
 
@@ -96,7 +100,10 @@ impl Path {
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
         let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
-        Explanation { verdict, order, entry, proof, range, store_error, owner, lease, refresh }
+        let is_ended = entry.as_ref().is_some_and(|entry| entry.state == "ended");
+        let ended_by =
+            range.as_ref().filter(|_| is_ended).and_then(|range| self.writes.ended_by(query, range));
+        Explanation { verdict, order, entry, proof, range, ended_by, store_error, owner, lease, refresh }
     }
 
     /// Whether the explained entry answers a request with these bookmarks; `None` if its run told no transaction.
@@ -163,10 +170,9 @@ impl Path {
     }
 
     fn proof_view(&self, query: &Query, copy: CopyProof) -> ProofView {
-        let tags = ReadTags::of(&query.statement);
         // Whoever reads "[:KNOWS]" expects that a deleted node takes its relationships with it.
-        let needs = tags.needs().iter().filter(|need| **need != Need::Detached);
-        let ends_with = needs.map(ToString::to_string).collect();
+        let needs = query.facts().needs_in_words().into_iter().map(|(_, words)| words);
+        let ends_with = needs.filter(|words| !words.starts_with(&Need::Detached.to_string())).collect();
         ProofView { copy, accounted_to: self.settled(query), ends_with }
     }
 }

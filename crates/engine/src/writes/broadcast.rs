@@ -431,7 +431,7 @@ impl Writes {
         let Some(position) = own.written.position() else { return };
         let (written, _) = self.cache.write_positions().after_own_write(None, position);
         let again = self.cache.write_positions().event_of(own.name, written, &own.touched);
-        self.take_event(&again);
+        self.take_event(&again, Some(self.context.node()));
         self.broadcast.state.lock().enlist(again);
     }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use hopcache_core::tags::{TagId, Touched};
-use hopcache_cypher::tags::anchored::AnchoredWrite;
-use hopcache_cypher::tags::{Counters, Touch, WriteEffects};
+use hopcache_cypher::tags::anchored::{AnchoredWrite, TouchedNodes};
+use hopcache_cypher::tags::{Counters, Touch};
 use hopcache_packstream::Value;
 
 use crate::model::text_facts::TextFacts;
@@ -58,17 +58,21 @@ impl Effects {
         facts.write(params).into()
     }
 
-    /// What a write past this cluster has touched, as somebody tells it: whether nodes came or went; nodes with these labels came,
-    /// went, or changed; so did relationships of these types, and these property keys of either.
+    /// What a write past this cluster has touched, as somebody tells it: nodes with these values; whether others came or went; others with
+    /// these labels came, went, or changed; so did relationships of these types, and these property keys of either.
     #[must_use]
-    pub fn told(nodes: bool, labels: &[String], types: &[String], keys: &[String]) -> Self {
+    pub fn told(
+        of_values: &[TouchedNodes<'_>],
+        nodes: bool,
+        (labels, types, keys): (&[String], &[String], &[String]),
+    ) -> Self {
         let nodes = nodes.then_some(Touch::NodeCreated);
         let labels = labels.iter().flat_map(|name| [Touch::NodeCreated, Touch::LabelChanged(name.clone())]);
         let types = types.iter().map(|name| Touch::Relationship(name.clone()));
         let key = |name: &String| [Touch::NodeKey(name.clone()), Touch::RelationshipKey(name.clone())];
         let keys = keys.iter().flat_map(key);
         let touches = nodes.into_iter().chain(labels).chain(types).chain(keys);
-        AnchoredWrite::loose(WriteEffects::from_parts(touches)).into()
+        AnchoredWrite::of_told(of_values, touches).into()
     }
 
     /// What a run that ended well has changed, by the counters of its summary (Bolt's SUCCESS: `stats`). Without counters it

@@ -226,7 +226,7 @@ impl Writes {
         let mut noted = Change::Known;
         for event in events.iter().filter(|event| !event.touched.is_nothing()) {
             self.recheck_other(event);
-            match self.take_event(event) {
+            match self.take_event(event, Some(self.context.node())) {
                 // Entries by other names of the database need the other marks too.
                 full @ Change::Full { .. } => noted = full,
                 Change::Later if noted == Change::Known => noted = Change::Later,

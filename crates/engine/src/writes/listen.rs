@@ -93,7 +93,7 @@ impl Writes {
         let places: BTreeSet<_> = records.iter().map(WriteRecord::place).collect();
         let logged = events.unwrap_or_default();
         for event in logged {
-            self.take_event(event);
+            self.take_event(event, None);
         }
         self.unlogged.lock().found(logged);
         for record in records {
@@ -183,7 +183,7 @@ impl Writes {
         let mut has_places = true;
         let known = |event: &WriteEvent| {
             self.recheck_other(event);
-            if self.take_event(event).is_full() {
+            if self.take_event(event, Some(&told.by.node)).is_full() {
                 has_places = false;
                 self.forget_name(event.name);
             }

@@ -8,6 +8,7 @@
 //! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
 //! | `asking` | the question for Neo4j's newest transaction |
+//! | `recent` | the last writes, for people |
 //! | `refusals` | what a failure of Neo4j proves about a write |
 //! | `parts` | what a write commits before its end |
 //! | `tokens` | labels, types and keys of transactions that are rolled back |
@@ -41,6 +42,7 @@ mod listen;
 mod marker;
 mod parts;
 mod pending;
+mod recent;
 mod refusals;
 mod restored;
 mod rights;
@@ -73,6 +75,7 @@ pub(crate) use crate::writes::databases::Unfit;
 use crate::writes::ended::PendingRecheck;
 use crate::writes::parts::OpenParts;
 use crate::writes::pending::OpenWrite;
+use crate::writes::recent::RecentWrites;
 use crate::writes::restored::PendingPurges;
 use crate::writes::runs::later;
 use crate::writes::tallies::OwnTallies;
@@ -84,6 +87,7 @@ pub use effects::{Effects, NetChange};
 pub use invalidated::InvalidationOutcome;
 pub use marker::MARKER_KEY;
 pub use pending::PendingWrite;
+pub use recent::EndedBy;
 pub use tokens::MadeTokens;
 
 /// Follows the writes of this node and of others.
@@ -99,6 +103,7 @@ pub struct Writes {
     cluster: ClusterTag,
     broadcast: InvalidationBroadcast,
     unlogged: Mutex<UnloggedWrites>,
+    recent: Mutex<RecentWrites>,
     tallies: Arc<OwnTallies>,
     watching: Watchers,
     capture: Capture,
@@ -138,6 +143,7 @@ impl Writes {
             cluster: ClusterTag::of(hasher),
             broadcast: InvalidationBroadcast::default(),
             unlogged: Mutex::default(),
+            recent: Mutex::default(),
             tallies: Arc::default(),
             watching: Watchers::default(),
             capture: Capture::default(),

@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 
 use hopcache_core::bookmark::Position;
 use hopcache_core::key::DatabaseTag;
+use hopcache_core::node::NodeName;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{Change, WriteEvent, WritePosition, WriteRecord};
@@ -50,8 +51,9 @@ impl Writes {
         self.took((record.name, record.written), change)
     }
 
-    /// The same of a write.
-    pub(super) fn take_event(&self, event: &WriteEvent) -> Change {
+    /// The same of a write, which this node or another one has told; `None`: of the store's log.
+    pub(super) fn take_event(&self, event: &WriteEvent, by: Option<&NodeName>) -> Change {
+        self.recent.lock().push(event, by.cloned(), self.context.now());
         let change = self.cache.write_positions().take_event(event, self.context.now());
         self.took((event.name, event.written), change)
     }

@@ -47,8 +47,11 @@ pub(super) struct InvalidateArgs {
     /// A property key that changed, of nodes or of relationships
     #[arg(long = "key", group = "touched")]
     keys: Vec<String>,
+    /// Nodes with this label and this value of a key came, went or changed: `--node User id 42`; a value in quotes is a string
+    #[arg(long = "node", group = "touched", num_args = 3, value_names = ["LABEL", "KEY", "VALUE"])]
+    anchors: Vec<String>,
     /// Anything may have changed
-    #[arg(long, group = "touched", conflicts_with_all = ["nodes", "labels", "types", "keys"])]
+    #[arg(long, group = "touched", conflicts_with_all = ["nodes", "labels", "types", "keys", "anchors"])]
     anything: bool,
     #[command(flatten)]
     admin: AdminArgs,
@@ -74,6 +77,14 @@ pub(super) struct HealthArgs {
     admin: AdminArgs,
 }
 
+/// A number or a quoted string as JSON writes it; anything else is a string as it stands.
+fn value_in(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Number(_) | Value::String(_))) => value,
+        _ => Value::from(text),
+    }
+}
+
 pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow::Result<()> {
     let mut body = json!({"database": args.database});
     if args.anything {
@@ -83,6 +94,11 @@ pub(super) async fn invalidate(args: &InvalidateArgs, output: Output) -> anyhow:
         body["labels"] = json!(args.labels);
         body["types"] = json!(args.types);
         body["keys"] = json!(args.keys);
+        let anchor = |parts: &[String]| match parts {
+            [label, key, value] => Some(json!({"label": label, "key": key, "value": value_in(value)})),
+            _ => None,
+        };
+        body["anchors"] = args.anchors.chunks(3).filter_map(anchor).collect();
     }
     let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/invalidate", Some(&body)).await?;
     if output == Output::Json {

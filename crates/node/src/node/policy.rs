@@ -1,7 +1,7 @@
 //! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
 use hopcache_config::{
-    CdcUse, FreshnessMode, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
+    CdcUse, FreshnessMode, Precision, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
 };
 use hopcache_core::admission::Room;
 use hopcache_core::limits;
@@ -41,6 +41,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         })
         .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
         has_triggers: settings.freshness.triggers,
+        compares_values: settings.freshness.precision == Precision::Anchors,
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
         near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,

@@ -61,6 +61,48 @@ pub struct CopyFacts {
     pub unproved: Unproved,
     /// What a write has to touch to end it; empty if that is not known.
     pub ends_with: Vec<String>,
+    /// The write that has ended it, if one has and this node remembers it.
+    pub ended_by: Option<EndingWrite>,
+}
+
+/// A write that has ended a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndingWrite {
+    /// How long ago the node heard of it.
+    pub ago_ms: u64,
+    /// The node through which it went, if that is known.
+    pub by: Option<String>,
+    /// Its transaction, or a later one.
+    pub transaction: Option<u64>,
+    /// What it has touched of what the copy depends on; empty: anything.
+    pub touched: Vec<String>,
+    /// Whether it says by which values it found that.
+    pub has_values: bool,
+}
+
+impl EndingWrite {
+    fn sentence(&self, cached: &str) -> Sentence {
+        let by = self.by.as_ref().map(|by| format!(" through {by}")).unwrap_or_default();
+        let transaction = self.transaction.map(|id| format!(", transaction {id}")).unwrap_or_default();
+        let ago = span(self.ago_ms);
+        let Some(first) = self.touched.first() else {
+            return Sentence::new(
+                format!(
+                    "Ended {ago} ago by a write{by} that may have changed anything{transaction}: {cached}"
+                ),
+                "Hopcache does not know what that write changes: it calls a procedure, or uses Cypher that Hopcache does not read.",
+            );
+        };
+        let ended = format!("Ended {ago} ago by a write to {first}{by}{transaction}: {cached}");
+        if self.has_values {
+            return Sentence::alone(ended);
+        }
+        Sentence::new(
+            ended,
+            "That write names no value by which it finds what it changes, so it ends every result that reads this. Give its MATCH a \
+             key: `(n:User {id: $id})`.",
+        )
+    }
 }
 
 /// Why a copy is not proved.
@@ -321,9 +363,10 @@ impl CopyFacts {
                 format!("Expired: cached {place} {age} ago. {anew}"),
                 "Raise `entry.ttl` if it may be older.",
             ),
-            CopyState::Ended => {
-                Sentence::alone(format!("Ended by a write: cached {place} {age} ago. {anew}"))
-            }
+            CopyState::Ended => match &self.ended_by {
+                Some(write) => write.sentence(&format!("cached {place} {age} ago. {anew}")),
+                None => Sentence::alone(format!("Ended by a write: cached {place} {age} ago. {anew}")),
+            },
             CopyState::Unreadable => Sentence::new(
                 "Not cached: the stored entry does not fit its checksum. The next request replaces it.",
                 "Compare `cluster.key` and `cluster.data_key_file` of the nodes if this happens often.",

@@ -26,6 +26,7 @@ pub fn default_policy() -> Policy {
         freshness_lease_ms: None,
         proofs: None,
         has_triggers: false,
+        compares_values: true,
         refresh: RefreshPolicy {
             is_early: false,
             rule: Rule { mode: Mode::Adaptive, beta: 1.0 },

@@ -148,6 +148,44 @@ impl ReadShape {
         self.needs.iter().map(|need| &need.fact)
     }
 
+    /// The needs in the words of Cypher, each with the numbers of its marks; those of tags where nothing more is known.
+    #[must_use]
+    pub fn needs_in_words(&self) -> Vec<(Vec<TagId>, String)> {
+        if self.needs.is_empty() {
+            return self.tags.words().into_iter().map(|(tag, words)| (vec![tag], words)).collect();
+        }
+        let mut found: Vec<(Vec<TagId>, String)> = Vec::new();
+        for need in &self.needs {
+            let words = self.words_of(need);
+            match found.iter_mut().find(|(_, known)| *known == words) {
+                Some((ids, _)) => ids.extend(&need.ids),
+                None => found.push((need.ids.clone(), words)),
+            }
+        }
+        found
+    }
+
+    /// As people write it: `(:User {id: $id}).name`, `(:User {id: $id})-[:FOLLOWS]->()`. A node of which nothing is known is left out.
+    fn words_of(&self, need: &ShapeNeed) -> String {
+        let node = |place: usize| need.roles.get(place).map(|(at, _)| &self.constraints[*at]);
+        let known = |place| node(place).filter(|of| ***of != Constraint::default());
+        match (&need.fact, known(0), known(1)) {
+            (
+                NeedFact::Tag(Need::NodeKey(key)) | NeedFact::KeyLost(key) | NeedFact::KeyGained(key),
+                at,
+                _,
+            ) => at.map_or_else(|| format!(".{key} of nodes"), |at| format!("{at}.{key}")),
+            (NeedFact::Tag(Need::Label(_)), Some(at), _) if !at.keys.is_empty() => at.to_string(),
+            (NeedFact::Tag(Need::Type(of)), from, to) if from.is_some() || to.is_some() => {
+                let end =
+                    |of: Option<&Arc<Constraint>>| of.map_or_else(|| "()".to_owned(), ToString::to_string);
+                format!("{}-[:{of}]->{}", end(from), end(to))
+            }
+            (NeedFact::Tag(need), Some(at), None) => format!("{need} of {at}"),
+            (NeedFact::Tag(need), ..) => need.to_string(),
+        }
+    }
+
     /// The needs in the words of Cypher, each with its nodes: `.name of nodes at (:User {id: $id})`. One behind `~` is found by another
     /// need before.
     #[must_use]

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, Touched};
+use hopcache_core::time::MonoTime;
+use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WritePositionTable};
 use hopcache_cypher::tags::anchored::{AnchoredRead, AnchoredWrite, ReadShape};
 use hopcache_cypher::tags::{Counters, ReadTags, WriteEffects};
 
@@ -17,6 +22,8 @@ pub struct Account {
     pub untouched: usize,
     /// Those of them that tags alone separate.
     pub untouched_by_tags: usize,
+    /// Those of them that nodes keep apart, by what they tell each other of the write.
+    pub untouched_as_told: usize,
     /// Those of them with more than one write in the transaction.
     pub untouched_by_several: usize,
     /// Pairs whose writes changed nothing, by their counters. They are run and compared, and count nowhere else.
@@ -46,8 +53,11 @@ pub struct Account {
 pub struct Prepared {
     read: Read,
     shape: ReadShape,
+    /// In the form that nodes compare with marks.
+    told: NeedsShape,
     /// With the parameters of the graph.
     anchored: AnchoredRead,
+    classes: NeedClasses,
     rows: Option<Rows>,
 }
 
@@ -55,6 +65,30 @@ impl Prepared {
     fn tags(&self) -> &ReadTags {
         self.shape.tags()
     }
+
+    fn bind(&mut self, params: &[u8]) {
+        self.anchored = self.shape.bind(params);
+        self.classes = self.shape.told_classes(params).unwrap_or_default();
+    }
+}
+
+const NAME: DatabaseTag = DatabaseTag(1);
+
+/// What a node knows that has heard of these writes of one transaction, and of nothing else.
+fn told(writes: &[Written]) -> WritePositionTable {
+    let position = Position { database: DatabaseUuid([1; 16]), id: TransactionId(1) };
+    let written = WritePosition::at(WriteEpoch(0), position);
+    let touched = writes.iter().map(|write| write.anchored.told());
+    let touched = touched.reduce(|all, write| all.and(&write)).unwrap_or_else(Touched::nothing);
+    let mut table = WritePositionTable::default();
+    table.take_event(&WriteEvent { name: NAME, written, touched }, MonoTime(0));
+    table
+}
+
+/// Whether such a node ends the read.
+fn ends(table: &WritePositionTable, read: &Prepared) -> bool {
+    let needed = table.needed_by(NAME, Depends::OnNeeds(&read.told, &read.classes));
+    needed.and_then(|needed| needed.position()).is_some_and(|needed| needed.id.0 > 0)
 }
 
 /// A write that was run, with what its counters leave of it.
@@ -146,14 +180,14 @@ impl Checker {
         let shape = ReadShape::of(&read.text);
         self.account.reads += 1;
         self.account.reads_of_anything += usize::from(shape.tags().is_anything());
-        let anchored = shape.bind(self.graph.params());
-        Prepared { read, shape, anchored, rows: None }
+        let (anchored, told) = (shape.bind(self.graph.params()), shape.told(&[]));
+        Prepared { read, shape, told, anchored, classes: NeedClasses::default(), rows: None }
     }
 
     /// Runs the reads on the graph as it is.
     pub fn read_all(&mut self, reads: &mut [Prepared]) {
         for prepared in reads {
-            prepared.anchored = prepared.shape.bind(self.graph.params());
+            prepared.bind(self.graph.params());
             let rows = self.graph.rows(&prepared.read);
             prepared.rows = rows.map_err(|error| self.refused(&prepared.read.text, &error)).ok();
         }
@@ -171,8 +205,11 @@ impl Checker {
         self.graph.begin();
         let Some(written) = self.written(reads, writes) else { return };
         let (mut asked, mut verdicts) = (Vec::new(), Vec::new());
+        let table = told(&written);
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
-            let is_touched = self.touches(prepared, &written);
+            let is_kept = self.wrong_rule.is_none() && !ends(&table, prepared);
+            self.account.untouched_as_told += usize::from(is_kept && has_changed(&written));
+            let is_touched = self.touches(prepared, &written) && !is_kept;
             let is_blind = self.catches_wrong_rules && self.blind(prepared, &written).next().is_some();
             if !is_touched || is_blind {
                 asked.push(&prepared.read);
@@ -216,7 +253,7 @@ impl Checker {
             let anchored = anchored.narrowed(&counters);
             written.push(Written { text: text.clone(), anchored, counters });
         }
-        let has_changed = written.iter().any(|write| !write.effects().ids().is_empty());
+        let has_changed = has_changed(&written);
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
             if !has_changed {
                 self.account.unchanged += 1;
@@ -252,6 +289,10 @@ impl Checker {
             before == graph.rows(read) && before != after
         })
     }
+}
+
+fn has_changed(written: &[Written]) -> bool {
+    written.iter().any(|write| !write.effects().ids().is_empty())
 }
 
 fn report(prepared: &Prepared, written: &[Written]) -> String {

@@ -232,7 +232,7 @@ fn anchors() -> Vec<(String, Value)> {
         ("mixed", Value::List(more)),
         ("many", items(&(1..100).collect::<Vec<_>>())),
         ("row", map(&[("id", Value::Int(2)), ("props", row(3, 5))])),
-        ("rows", Value::List(vec![row(1, 5), row(3, 6)])),
+        ("pairs", Value::List(vec![row(1, 5), row(3, 6)])),
     ]);
     if let Value::Map(entries) = entries { entries } else { Vec::new() }
 }

@@ -83,9 +83,9 @@ impl MemoryCopy {
         self.dependence.reads.get().map(|reads| &*reads.of_text)
     }
 
-    /// What ends it, as exactly as it is known.
-    pub(crate) fn depends(&self) -> Depends<'_> {
-        self.dependence.reads.get().map_or(Depends::OnAnything, AnswerReads::depends)
+    /// What ends it, as exactly as it is known, or by tags alone.
+    pub(crate) fn depends(&self, compares_values: bool) -> Depends<'_> {
+        self.dependence.reads.get().map_or(Depends::OnAnything, |reads| reads.depends(compares_values))
     }
 
     /// Whether it can be proved: nothing but the graph decides it.

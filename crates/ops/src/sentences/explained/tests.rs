@@ -31,6 +31,7 @@ fn copy() -> CopyFacts {
         has_proofs: true,
         unproved: Unproved::WrittenPast,
         ends_with: vec!["[:KNOWS]".into(), ".name of nodes".into()],
+        ended_by: None,
     }
 }
 
