@@ -8,7 +8,7 @@ use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
 use hopcache_ops::labels::Part;
 use hopcache_ops::sentences::explained::{
-    BookmarkFact, CopyFacts, CopyState, Facts, Place, Run, Unproved, User,
+    BookmarkFact, CopyFacts, CopyState, DirectFacts, Facts, Place, Run, Unproved, User,
 };
 
 use super::ExplainQuestion;
@@ -30,12 +30,24 @@ pub(super) fn facts(state: &NodeState, asked: &ExplainQuestion, explanation: &Ex
         is_too_large: seen.is_some_and(|seen| seen.is_too_large),
         run: run(explanation),
         store_error: explanation.store_error.as_ref().map(ToString::to_string),
+        direct: direct(explanation),
         user: User {
             name: asked.principal.clone(),
             has_results: copy.is_some() || state.memory.has_copies_of(ScopeTag::of(identity.scope)),
         },
         copy,
     }
+}
+
+/// What the asked node knows of the pattern, if it runs such reads directly.
+fn direct(explanation: &Explanation) -> Option<DirectFacts> {
+    let worth = explanation.worth.filter(|worth| worth.is_direct)?;
+    Some(DirectFacts {
+        reads: worth.reads,
+        hits: worth.hits,
+        run_ms: worth.run_us? / 1_000.0,
+        paying_share: worth.paying_share?,
+    })
 }
 
 /// The copy in the owner's memory, or else the stored one.

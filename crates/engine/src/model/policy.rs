@@ -25,6 +25,8 @@ pub struct Policy {
     pub stale_target: f64,
     /// Largest entry body.
     pub entry_bytes_max: usize,
+    /// Whether cheap reads that hardly ever hit are run directly.
+    pub only_if_it_pays: bool,
     /// Room in the store for entries whose key was run once.
     pub store_room: Room,
     /// The address of the origin as it is configured. It tells this node's data from those before another origin, as long as no

@@ -4,6 +4,7 @@ use hopcache_core::bookmark::{Bookmark, ReadRange, TransactionId};
 use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
+use hopcache_core::pattern_worth::WorthView;
 use hopcache_core::time::Millis;
 use hopcache_cypher::tags::{Need, ReadTags};
 
@@ -34,6 +35,8 @@ pub struct Explanation {
     pub owner: Option<Inspection>,
     /// The holder of the lease, its token, and the time left.
     pub lease: Option<(Holder, Token, Millis)>,
+    /// What the asked node knows of the worth of caching such reads; `None` if it counts none.
+    pub worth: Option<WorthView>,
     /// The refresh, by the owner's facts.
     pub refresh: RefreshView,
 }
@@ -96,7 +99,8 @@ impl Path {
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
         let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
-        Explanation { verdict, order, entry, proof, range, store_error, owner, lease, refresh }
+        let worth = self.worth_of(query);
+        Explanation { verdict, order, entry, proof, range, store_error, owner, lease, worth, refresh }
     }
 
     /// Whether the explained entry answers a request with these bookmarks; `None` if its run told no transaction.

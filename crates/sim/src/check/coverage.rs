@@ -113,6 +113,7 @@ impl Coverage {
             },
             Event::PeerBreaker(state) => word_of_breaker(*state),
             Event::RetryRefused => "retry refused",
+            Event::RunDirectly => "run directly",
             Event::Shed(_) => "run shed",
             Event::Handover(word) => match word {
                 HandoverWord::Fetched => "handover fetched",
@@ -242,6 +243,7 @@ const fn word_of_detail(detail: Detail) -> &'static str {
         Detail::StaleIfError => "detail stale-if-error",
         Detail::Degraded => "detail degraded",
         Detail::Busy => "detail busy",
+        Detail::Direct => "detail direct",
         Detail::TooLarge => "detail too-large",
         Detail::Fenced => "detail fenced",
         Detail::Updates => "detail updates",

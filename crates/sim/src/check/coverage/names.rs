@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 156] = [
+pub const OUTCOMES: [&str; 158] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -24,6 +24,7 @@ pub const OUTCOMES: [&str; 156] = [
     "detail stale-if-error",
     "detail degraded",
     "detail busy",
+    "detail direct",
     "detail too-large",
     "detail fenced",
     "detail updates",
@@ -73,6 +74,7 @@ pub const OUTCOMES: [&str; 156] = [
     "breaker open",
     "breaker half open",
     "retry refused",
+    "run directly",
     "run shed",
     "handover fetched",
     "handover absent",
@@ -215,12 +217,14 @@ pub const FAULTS: [&str; 50] = [
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
-pub const EXCLUDED: [(&str, &str); 16] = [
+pub const EXCLUDED: [(&str, &str); 18] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
+    ("detail direct", "no node of a seed is asked for 64 keys of a cheap pattern: tests/direct_runs.rs"),
+    ("run directly", "as above: tests/direct_runs.rs"),
     ("retry refused", "a node of a seed has no hundred second tries in ten seconds: tests/joined_flights.rs"),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
