@@ -20,9 +20,10 @@
 
 use crate::key::QueryKey;
 use crate::limits::{
-    WORTH_BEGINS_AT, WORTH_DIRECT_US, WORTH_HIT_US, WORTH_HOLD_MS, WORTH_HOP_HIT_US, WORTH_HOP_MISS_US,
-    WORTH_MEAN_US_MAX, WORTH_MISS_US, WORTH_READS_MIN, WORTH_RUN_US_MAX, WORTH_RUNS_MIN, WORTH_SAMPLE_ONE_IN,
-    WORTH_SAMPLED_MIN, WORTH_SAMPLED_READS, WORTH_SAMPLED_WINDOW_MS, WORTH_WINDOW_MS, WORTH_WINDOW_READS,
+    WORTH_BEGINS_AT, WORTH_DIRECT_US, WORTH_HALVES_MS, WORTH_HIT_US, WORTH_HOLD_MS, WORTH_HOP_HIT_US,
+    WORTH_HOP_MISS_US, WORTH_MEAN_US_MAX, WORTH_MISS_US, WORTH_READS_MIN, WORTH_RUN_US_MAX, WORTH_RUNS_MIN,
+    WORTH_SAMPLE_ONE_IN, WORTH_SAMPLED_MIN, WORTH_SAMPLED_READS, WORTH_SAMPLED_WINDOW_MS, WORTH_WINDOW_MS,
+    WORTH_WINDOW_READS,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -104,8 +105,8 @@ impl PatternWorth {
         self.last = self.last.max(now);
         self.all.fade(spent_us, WORTH_WINDOW_MS);
         self.sampled.fade(spent_us, WORTH_SAMPLED_WINDOW_MS);
-        self.all.add((counts.reads, counts.hits), WORTH_WINDOW_READS);
-        self.sampled.add((counts.sampled, counts.sampled_hits), WORTH_SAMPLED_READS);
+        self.all.add((counts.reads, counts.hits), WORTH_WINDOW_READS, now);
+        self.sampled.add((counts.sampled, counts.sampled_hits), WORTH_SAMPLED_READS, now);
         self.decide(nodes, now);
     }
 
@@ -175,6 +176,8 @@ impl PatternWorth {
 struct Share {
     reads: f64,
     hits: f64,
+    /// When they last lost weight because there were enough of them.
+    halved: MonoTime,
 }
 
 impl Share {
@@ -185,12 +188,13 @@ impl Share {
     }
 
     /// Adds reads. With more than `most` of them, all together weigh half of that.
-    fn add(&mut self, (reads, hits): (u64, u64), most: f64) {
+    fn add(&mut self, (reads, hits): (u64, u64), most: f64, now: MonoTime) {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let (reads, hits) = (reads as f64, hits.min(reads) as f64);
         self.reads += reads;
         self.hits += hits;
-        if self.reads > most {
+        if self.reads > most && now.since(self.halved) >= Millis(WORTH_HALVES_MS) {
+            self.halved = now;
             self.scale(most / 2.0 / self.reads);
         }
     }

@@ -63,7 +63,8 @@ async fn direct_world(seed: u64, policy: &Policy) -> World {
 #[tokio::test(start_paused = true)]
 async fn a_pattern_goes_direct_returns_and_goes_again() {
     let world = World::with_policy(NODES, 951, &default_policy());
-    world.origin.set_delay_ms(0);
+    // Caching pays from 14 % on.
+    world.origin.set_delay_ms(1);
     let began = sim_now();
     let (hits, direct) = reads(&world, &[0], 350, |read, _| read).await;
     assert!(sim_now().since(began).0 < WORTH_HOLD_MS);
@@ -78,13 +79,15 @@ async fn a_pattern_goes_direct_returns_and_goes_again() {
     assert!(forwards(&world, 0) - before.0 <= whole);
     assert!(world.store.commits().len() - before.1 <= whole);
     assert_eq!(world.origin.runs() - before.2, 500, "each was run once");
-    // Two hundred keys come back every two seconds.
-    reads(&world, &[0], 1_500, |read, _| 30_000 + read % 200).await;
-    assert_eq!(world.nodes[0].engine.path().direct_patterns(), 0, "noticed within 15 s");
+    // Two hundred keys come back every few seconds.
+    let began = sim_now();
+    reads(&world, &[0], 700, |read, _| 30_000 + read % 200).await;
+    assert!(sim_now().since(began).0 < 15_000);
+    assert_eq!(world.nodes[0].engine.path().direct_patterns(), 0, "noticed");
     let (hits, direct) = reads(&world, &[0], 400, |read, _| 30_000 + read % 200).await;
     assert_eq!((hits, direct), (400, 0), "all are cached");
-    let (_, direct) = reads(&world, &[0], 4_000, |read, _| 40_000 + read).await;
-    assert!(direct > 1_000, "{direct} of 4,000");
+    let (_, direct) = reads(&world, &[0], 1_200, |read, _| 40_000 + read).await;
+    assert!(direct > 300, "{direct} of 1,200");
 }
 
 /// I1 by node: three thousand clients at three nodes ask for a new key at once. Each node runs it once. The next who asks takes the

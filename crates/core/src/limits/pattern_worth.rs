@@ -29,14 +29,17 @@ pub const WORTH_READS_MIN: f64 = 64.0;
 pub const WORTH_HOLD_MS: u64 = 5_000;
 /// A read of so long ago weighs e⁻¹. So a pattern with five reads a second has enough of them.
 pub const WORTH_WINDOW_MS: u64 = 15_000;
-/// Reads in the window; then all of them weigh half. So a busy pattern is judged by its last second or two.
-pub const WORTH_WINDOW_READS: f64 = 1_024.0;
+/// Reads in the window; then all of them together weigh half of this, but not twice within [`WORTH_HALVES_MS`]. So a busy pattern is
+/// judged by its last seconds, and not by the burst of a moment.
+pub const WORTH_WINDOW_READS: f64 = 256.0;
+/// See [`WORTH_WINDOW_READS`].
+pub const WORTH_HALVES_MS: u64 = 1_000;
 /// One key in so many takes the whole way, whatever is known of its pattern: the share of hits of these keys is what the pattern
 /// would have if it were cached.
 pub const WORTH_SAMPLE_ONE_IN: u8 = 32;
-/// Reads of such keys in their window, before they say something; and then all of them weigh half.
+/// Reads of such keys in their window, before they say something.
 pub const WORTH_SAMPLED_MIN: f64 = 12.0;
-/// See [`WORTH_SAMPLED_MIN`]. With so few a pattern of 100 reads a second is noticed within seconds, and the share is known within
+/// As [`WORTH_WINDOW_READS`], for reads of such keys. With so few a pattern of 100 reads a second is noticed within seconds, and the share is known within
 /// a tenth.
 pub const WORTH_SAMPLED_READS: f64 = 32.0;
 /// As [`WORTH_WINDOW_MS`], for reads of such keys, which are few.

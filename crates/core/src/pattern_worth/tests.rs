@@ -127,7 +127,7 @@ fn keys_that_begin_to_return_are_cached_within_seconds() {
         let from = node.now;
         node.reads(60 * per_s, per_s, |read| 1 << 41 | read);
         let changes = node.changed_ms(from);
-        assert!(matches!(changes[..], [(after_ms, true)] if after_ms < 35_000), "{per_s}: {changes:?}");
+        assert!(matches!(changes[..], [(after_ms, true)] if after_ms < 10_000), "{per_s}: {changes:?}");
     }
 }
 
@@ -254,7 +254,7 @@ proptest! {
                 changed = now;
             }
             let view = worth.view(nodes);
-            prop_assert!(view.reads.is_finite() && view.hits <= view.reads && view.reads <= WORTH_WINDOW_READS);
+            prop_assert!(view.reads.is_finite() && view.hits <= view.reads);
             prop_assert!(view.paying_share.is_none_or(|share| share > 0.0 && share < 1.0));
         }
     }
