@@ -2,6 +2,8 @@
 
 use hopcache_core::limits::{WORTH_HOLD_MS, WORTH_SEEN_MS};
 use hopcache_core::pattern_worth::is_sampled;
+use hopcache_engine::policy::PrefetchPolicy;
+use hopcache_engine::prefetch::{CandidateKind, FormId, Launch, Order, PatternTag, Skip, SourceId};
 use hopcache_packstream::Value;
 
 use crate::prelude::*;
@@ -215,4 +217,25 @@ async fn explain_knows_what_the_caching_is_worth() {
     assert!(worth.run_us.is_some_and(|us| us < 100.0), "{worth:?}");
     let other = world.ask("MATCH (m) RETURN m.name");
     assert_eq!(engine.path().explain(&other.query, Hints::default()).await.worth, None);
+}
+
+/// Nobody would find it, except for the keys that show what caching would bring: to those prefetch belongs.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_prefetched_that_would_be_run_directly() {
+    let policy = Policy { prefetch: PrefetchPolicy::DEFAULT, ..default_policy() };
+    let world = direct_world(959, &policy).await;
+    let launched = |is_chosen: bool| {
+        let is_it = |ask: &Ask| world.owner_of(ask) == 0 && is_sampled(&ask.query.key) == is_chosen;
+        let ask = (1_000_000..).map(|id| by_id(&world, id)).find(is_it).unwrap();
+        world.nodes[0].engine.prefetch().launch(Order {
+            query: Arc::clone(&ask.query),
+            rendering: ask.rendering,
+            source: SourceId::Pattern(PatternTag(0xabc)),
+            form: FormId(7),
+            kind: CandidateKind::Template,
+            p: 0.6,
+            by: node_name(0).unwrap(),
+        })
+    };
+    assert_eq!([launched(false), launched(true)], [Launch::Skipped(Skip::Direct), Launch::Launched]);
 }

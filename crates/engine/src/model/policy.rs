@@ -56,6 +56,14 @@ pub struct Policy {
     pub near_rate_per_s_min: f64,
 }
 
+impl Policy {
+    /// Whether reads are counted by pattern, and run directly where their caching does not pay. With caching off all are misses, and
+    /// nothing is known.
+    pub(crate) fn counts_worth(&self) -> bool {
+        self.only_if_it_pays && self.ttl_ms > Millis::ZERO
+    }
+}
+
 /// The settings that are in force. All rooms of an engine share them, and a reload of the configuration replaces them.
 ///
 /// A room reads what it needs at the moment when it needs it. What a room took when it was made stays until a restart: the

@@ -186,7 +186,9 @@ impl Path {
     /// Counts the read for its pattern. A request that shared a run needed none of its own, as a hit.
     fn note_worth(&self, ask: &Ask, outcome: &Outcome) {
         let worths = self.cache.pattern_worths();
-        if !matches!(outcome.answer, Answer::Body(_)) || !ask.freshness.is_plain() || !self.is_worth_counted()
+        if !matches!(outcome.answer, Answer::Body(_))
+            || !ask.freshness.is_plain()
+            || !self.policy.now().counts_worth()
         {
             return;
         }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use hopcache_core::pattern_worth::WorthView;
-use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::time::MonoTime;
 
 use crate::cache::flight::{Follower, Seat, Wait};
 use crate::fetch::{FetchResult, FlightLeader, FlightResult, Verdict};
@@ -32,29 +32,23 @@ pub(super) struct DirectSeat {
 }
 
 impl Path {
-    /// Whether reads whose caching does not pay are run directly. With caching off all are misses, and nothing is known.
-    pub(super) fn is_worth_counted(&self) -> bool {
-        let policy = self.policy.now();
-        policy.only_if_it_pays && policy.ttl_ms > Millis::ZERO
-    }
-
     /// What this node knows of the worth of caching a query's pattern.
     pub(super) fn worth_of(&self, query: &Query) -> Option<WorthView> {
-        let worths = self.is_worth_counted().then(|| self.cache.pattern_worths())?;
+        let worths = self.policy.now().counts_worth().then(|| self.cache.pattern_worths())?;
         worths.view(query, self.routing.view().members().len())
     }
 
     /// Patterns whose reads this node runs directly at present.
     #[must_use]
     pub fn direct_patterns(&self) -> usize {
-        if self.is_worth_counted() { self.cache.pattern_worths().direct_patterns() } else { 0 }
+        if self.policy.now().counts_worth() { self.cache.pattern_worths().direct_patterns() } else { 0 }
     }
 
     /// A seat for a request that is run directly, or whose query runs here at this moment. `None`: it takes the whole way.
     pub(super) fn direct_seat(self: &Arc<Self>, ask: &Ask, lookup: &MemoryLookup) -> Option<DirectSeat> {
         let key = &ask.query.key;
         let worths = self.cache.pattern_worths();
-        if !worths.is_direct(&ask.query) || !self.is_worth_counted() || !self.is_usual(ask, lookup) {
+        if !worths.is_direct(&ask.query) || !self.policy.now().counts_worth() || !self.is_usual(ask, lookup) {
             return None;
         }
         let joined = self.context.now();

@@ -209,6 +209,7 @@ const fn word_of_skip(skip: Skip) -> &'static str {
         Skip::Off => "prefetch skipped: off",
         Skip::Elsewhere => "prefetch skipped: elsewhere",
         Skip::Full => "prefetch skipped: full",
+        Skip::Direct => "prefetch skipped: direct",
         Skip::Unreached => "prefetch skipped: unreached",
         Skip::Unreadable => "prefetch skipped: unreadable",
     }

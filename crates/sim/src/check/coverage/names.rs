@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 158] = [
+pub const OUTCOMES: [&str; 159] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -137,6 +137,7 @@ pub const OUTCOMES: [&str; 158] = [
     "prefetch skipped: too large",
     "prefetch skipped: off",
     "prefetch skipped: elsewhere",
+    "prefetch skipped: direct",
     "prefetch skipped: full",
     "prefetch skipped: unreached",
     "observation sent",
@@ -217,7 +218,7 @@ pub const FAULTS: [&str; 50] = [
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
-pub const EXCLUDED: [(&str, &str); 18] = [
+pub const EXCLUDED: [(&str, &str); 19] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
@@ -227,6 +228,7 @@ pub const EXCLUDED: [(&str, &str); 18] = [
     ("run directly", "as above: tests/direct_runs.rs"),
     ("retry refused", "a node of a seed has no hundred second tries in ten seconds: tests/joined_flights.rs"),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
+    ("prefetch skipped: direct", "as `run directly`: tests/direct_runs.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
     ("read anew, changed", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
     ("read anew, the same", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
