@@ -20,10 +20,10 @@
 
 use crate::key::QueryKey;
 use crate::limits::{
-    WORTH_BEGINS_AT, WORTH_DIRECT_US, WORTH_HALVES_MS, WORTH_HIT_US, WORTH_HOLD_MS, WORTH_HOP_HIT_US,
-    WORTH_HOP_MISS_US, WORTH_MEAN_US_MAX, WORTH_MISS_US, WORTH_READS_MIN, WORTH_RUN_US_MAX, WORTH_RUNS_MIN,
-    WORTH_SAMPLE_ONE_IN, WORTH_SAMPLED_MIN, WORTH_SAMPLED_READS, WORTH_SAMPLED_WINDOW_MS, WORTH_WINDOW_MS,
-    WORTH_WINDOW_READS,
+    WORTH_BEGINS_AT, WORTH_DIRECT_US, WORTH_FILLS_MS, WORTH_HALVES_MS, WORTH_HIT_US, WORTH_HOLD_MS,
+    WORTH_HOP_HIT_US, WORTH_HOP_MISS_US, WORTH_MEAN_US_MAX, WORTH_MISS_US, WORTH_READS_MIN, WORTH_RUN_US_MAX,
+    WORTH_RUNS_MIN, WORTH_SAMPLE_ONE_IN, WORTH_SAMPLED_MIN, WORTH_SAMPLED_READS, WORTH_SAMPLED_WINDOW_MS,
+    WORTH_WINDOW_MS, WORTH_WINDOW_READS,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -149,7 +149,8 @@ impl PatternWorth {
         }
         let Some(run_us) = self.runs.usual_us() else { return };
         let pays_from = paying_share(run_us, nodes);
-        let is_sample_enough = self.sampled.reads >= WORTH_SAMPLED_MIN;
+        let is_filled = !self.is_direct && now.since(self.since) >= Millis(WORTH_FILLS_MS);
+        let is_sample_enough = self.sampled.reads >= WORTH_SAMPLED_MIN && !is_filled;
         let is_at_least =
             |from: f64| self.all.is_at_least(from) || is_sample_enough && self.sampled.is_at_least(from);
         let changes = if self.is_direct {
@@ -163,10 +164,14 @@ impl PatternWorth {
         }
     }
 
-    /// What was counted before says nothing about all reads from now on. Sampled keys are cached before and after.
+    /// What was counted before says nothing about all reads from now on. Sampled keys are cached before and after; but those that were
+    /// sampled when keys still returned speak for that time.
     fn change(&mut self, now: MonoTime) {
         self.is_direct = !self.is_direct;
         self.all = Share::default();
+        if self.is_direct {
+            self.sampled = Share::default();
+        }
         self.since = now;
     }
 }

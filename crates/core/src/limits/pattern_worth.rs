@@ -44,6 +44,9 @@ pub const WORTH_SAMPLED_MIN: f64 = 12.0;
 pub const WORTH_SAMPLED_READS: f64 = 32.0;
 /// As [`WORTH_WINDOW_MS`], for reads of such keys, which are few.
 pub const WORTH_SAMPLED_WINDOW_MS: u64 = 60_000;
+/// For so long after a pattern is cached again, its keys are still on their way into the cache, and only the sampled ones show how often
+/// they return. After that all reads do.
+pub const WORTH_FILLS_MS: u64 = 30_000;
 /// A pattern begins to be run directly when its share of hits is below this part of the one from which caching pays, and ceases at
 /// that one. Near it both cost the same, so a mistake costs nothing.
 pub const WORTH_BEGINS_AT: f64 = 0.75;
