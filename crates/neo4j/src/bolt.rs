@@ -143,8 +143,8 @@ impl BoltOrigin {
         let deadline = Instant::now() + allowed;
         self.settings.login.check()?;
         let ticket = self.gate.admit()?;
-        let running = pin!(self.run_in_slot(run, (mode, text), deadline, &ticket));
-        let ended = self.gate.in_doubt_while(running).await;
+        let ended =
+            self.gate.in_doubt_while(pin!(self.run_in_slot(run, (mode, text), deadline, &ticket))).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
         if says_how_busy(&ended) {
             slot.ended_as(pattern);

@@ -42,11 +42,13 @@ pub(super) fn facts(state: &NodeState, asked: &ExplainQuestion, explanation: &Ex
 /// What the asked node knows of the pattern, if it runs such reads directly.
 fn direct(explanation: &Explanation) -> Option<DirectFacts> {
     let worth = explanation.worth.filter(|worth| worth.is_direct)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers above zero")]
+    let whole = |number: f64| number.round() as u64;
     Some(DirectFacts {
-        reads: worth.reads,
-        hits: worth.hits,
-        run_ms: worth.run_us? / 1_000.0,
-        paying_share: worth.paying_share?,
+        reads: whole(worth.reads),
+        hits: whole(worth.hits),
+        run_us: whole(worth.run_us?),
+        paying_percent: whole(100.0 * worth.paying_share?),
     })
 }
 

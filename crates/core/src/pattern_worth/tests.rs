@@ -116,15 +116,15 @@ fn keys_that_begin_to_return_are_cached_within_seconds() {
         node.reads(20 * per_s, per_s, |read| read);
         assert!(node.worth.is_direct());
         let from = node.now;
-        node.reads(60 * per_s, per_s, |read| 1 << 40 | read % 400);
+        node.reads(60 * per_s, per_s, |read| (1 << 40) | (read % 400));
         let changes = node.changed_ms(from);
         assert!(matches!(changes[..], [(after_ms, false)] if after_ms < at_most_ms), "{per_s}: {changes:?}");
         let runs = node.runs;
-        node.reads(400, per_s, |read| 1 << 40 | read % 400);
+        node.reads(400, per_s, |read| (1 << 40) | (read % 400));
         assert_eq!(node.runs, runs, "all are cached");
         // And they cease to.
         let from = node.now;
-        node.reads(60 * per_s, per_s, |read| 1 << 41 | read);
+        node.reads(60 * per_s, per_s, |read| (1 << 41) | read);
         let changes = node.changed_ms(from);
         assert!(matches!(changes[..], [(after_ms, true)] if after_ms < 10_000), "{per_s}: {changes:?}");
     }
@@ -138,7 +138,7 @@ fn keys_that_return_once_are_noticed_by_the_chosen_ones() {
     node.reads(8_000, 1_000, |read| read);
     assert!(node.worth.is_direct());
     let from = node.now;
-    node.reads(20_000, 1_000, |read| 1 << 40 | (read / 2_000 * 1_000 + read % 1_000));
+    node.reads(20_000, 1_000, |read| (1 << 40) | (read / 2_000 * 1_000 + read % 1_000));
     let changes = node.changed_ms(from);
     assert!(matches!(changes[..], [(after_ms, false)] if after_ms < 6_000), "{changes:?}");
 }
@@ -151,7 +151,7 @@ fn one_hot_key_may_make_up_for_the_others() {
     node.reads(20_000, 1_000, |read| read);
     assert!(node.worth.is_direct());
     let from = node.now;
-    node.reads(10_000, 1_000, |read| if read % 2 == 0 { hot } else { 1 << 41 | read });
+    node.reads(10_000, 1_000, |read| if read % 2 == 0 { hot } else { (1 << 41) | read });
     assert!(matches!(node.changed_ms(from)[..], [(0..5_000, false)]), "{:?}", node.changed_ms(from));
 }
 

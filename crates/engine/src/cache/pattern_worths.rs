@@ -112,7 +112,6 @@ impl PatternWorths {
 
     fn ways(&self, tag: u64) -> &[Place] {
         let sets = self.places.len() / WAYS;
-        #[expect(clippy::cast_possible_truncation, reason = "a remainder")]
         let set = (tag >> 32) as usize % sets.max(1);
         self.places.get(set * WAYS..(set + 1) * WAYS).unwrap_or_default()
     }

@@ -41,16 +41,16 @@ pub struct Facts {
 }
 
 /// Plain data: why reads of a pattern are run directly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectFacts {
     /// Reads of the last seconds at the asked node.
-    pub reads: f64,
+    pub reads: u64,
     /// The hits among them.
-    pub hits: f64,
-    /// The usual time of a run, in milliseconds.
-    pub run_ms: f64,
-    /// The share of hits from which caching pays.
-    pub paying_share: f64,
+    pub hits: u64,
+    /// The usual time of a run, in microseconds.
+    pub run_us: u64,
+    /// The share of hits from which caching pays, in percent.
+    pub paying_percent: u64,
 }
 
 /// Plain data: a copy.
@@ -263,13 +263,14 @@ impl Facts {
 
 impl DirectFacts {
     fn sentence(self) -> Sentence {
-        let Self { reads, hits, run_ms, paying_share } = self;
-        let run_ms = if run_ms < 0.1 { "less than 0.1".to_owned() } else { format!("{run_ms:.1}") };
+        let Self { reads, hits, run_us, paying_percent } = self;
+        // To a tenth of a millisecond, and no run takes none.
+        let tenths = ((run_us + 50) / 100).max(1);
+        let run_ms = format!("{}.{}", tenths / 10, tenths % 10);
         Sentence::new(
             format!(
-                "Run directly at present: {hits:.0} of {reads:.0} reads hit, a run takes {run_ms} ms. \
-                 Caching pays from {:.0} % hits on.",
-                100.0 * paying_share,
+                "Run directly at present: {hits} of {reads} reads hit, a run takes {run_ms} ms. \
+                 Caching pays from {paying_percent} % hits on.",
             ),
             "Nothing to do: such reads are cached when they begin to return. `entry.only_if_it_pays = false` caches all of them.",
         )

@@ -195,7 +195,7 @@ fn a_copy_that_is_not_proved_says_why() {
 
 #[test]
 fn reads_that_are_run_directly_say_why() {
-    let direct = Some(DirectFacts { reads: 100.2, hits: 2.1, run_ms: 0.21, paying_share: 0.43 });
+    let direct = Some(DirectFacts { reads: 100, hits: 2, run_us: 210, paying_percent: 43 });
     let facts = Facts { verdict: Verdict::Read, direct, ..unasked() };
     check(&[(
         facts.clone(),
