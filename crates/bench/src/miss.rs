@@ -1,6 +1,7 @@
 //! What a miss costs, beside what nobody can leave out: a cheap indexed read, each request a query of its own. The arms alternate:
 //! Neo4j alone over Bolt and over its Query API, the floor proxy, one node, and three nodes, at the owner of the key and one hop
-//! away from it. Nodes have the shipped defaults, but for `entry.only_if_it_pays = false`: every read is cached. CPU of ours, of Redis and of Neo4j for each request.
+//! away from it. Nodes have the shipped defaults, but for `entry.only_if_it_pays = false`: every read is cached.
+//! CPU of ours, of Redis and of Neo4j for each request.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

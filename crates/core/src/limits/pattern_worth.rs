@@ -39,8 +39,8 @@ pub const WORTH_HALVES_MS: u64 = 1_000;
 pub const WORTH_SAMPLE_ONE_IN: u8 = 32;
 /// Reads of such keys in their window, before they say something.
 pub const WORTH_SAMPLED_MIN: f64 = 12.0;
-/// As [`WORTH_WINDOW_READS`], for reads of such keys. With so few a pattern of 100 reads a second is noticed within seconds, and the share is known within
-/// a tenth.
+/// As [`WORTH_WINDOW_READS`], for reads of such keys. With so few a pattern of 100 reads a second is noticed within seconds,
+/// and the share is known within a tenth.
 pub const WORTH_SAMPLED_READS: f64 = 32.0;
 /// As [`WORTH_WINDOW_MS`], for reads of such keys, which are few.
 pub const WORTH_SAMPLED_WINDOW_MS: u64 = 60_000;
