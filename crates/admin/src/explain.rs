@@ -137,6 +137,13 @@ fn report(
         })),
         "held_back_ms": facts.held_back_ms,
         "is_too_large": facts.is_too_large,
+        "caching": explanation.worth.map(|worth| json!({
+            "run_directly": worth.is_direct,
+            "reads": worth.reads,
+            "hits": worth.hits,
+            "run_ms": worth.run_us.map(|us| us / 1_000.0),
+            "pays_from_hit_ratio": worth.paying_share,
+        })),
         "refresh_probability": explanation.refresh.probability,
         "refresh": refresh(&explanation.refresh),
     })

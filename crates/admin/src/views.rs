@@ -67,6 +67,7 @@ pub(super) fn readings(state: &NodeState) -> Readings {
         origin_in_flight: state.origin.in_flight(),
         origin_limit: state.origin.slots().unwrap_or_default(),
         origin_slowdown: state.origin_pace.now().map_or(0.0, |slowness| slowness.factor),
+        direct_patterns: state.engine.path().direct_patterns(),
         refreshes: state.engine.refresh().begun(),
         refreshes_waiting: state.engine.refresh().waiting(),
         prefetches_pending: state.engine.prefetch().pending(),

@@ -53,8 +53,10 @@ struct Round {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     neo4j::password()?;
     let proxy = BoltProxy::start(&neo4j::bolt()?).await?;
-    let sections =
-        format!("[origin]\nuri = \"bolt://{}\"\n[entry]\nttl = \"1h\"\n{PREFETCH_OFF}", proxy.addr());
+    let sections = format!(
+        "[origin]\nuri = \"bolt://{}\"\n[entry]\nttl = \"1h\"\nonly_if_it_pays = false\n{PREFETCH_OFF}",
+        proxy.addr()
+    );
     let nodes = Nodes::start(options.nodes, &sections).await?;
     let addrs = nodes.clients();
     let mut report = Report::open("Cold key benchmark");

@@ -57,8 +57,10 @@ struct Sample {
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let neo4j = ScriptedNeo4j::start(Reply::Text(options.bytes)).await?;
-    let sections =
-        format!("[origin]\nuri = \"bolt://{}\"\n[entry]\nttl = \"1h\"\n{PREFETCH_OFF}", neo4j.addr);
+    let sections = format!(
+        "[origin]\nuri = \"bolt://{}\"\n[entry]\nttl = \"1h\"\nonly_if_it_pays = false\n{PREFETCH_OFF}",
+        neo4j.addr
+    );
     let binary = options.binary.clone().map_or_else(hopcache_binary, Ok)?;
     let budget = format!("memory = \"{}MiB\"\n", options.budget_mib);
     let nodes = Nodes::start_of(&binary, 1, &budget, &sections).await?;

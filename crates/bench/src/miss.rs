@@ -1,6 +1,7 @@
 //! What a miss costs, beside what nobody can leave out: a cheap indexed read, each request a query of its own. The arms alternate:
 //! Neo4j alone over Bolt and over its Query API, the floor proxy, one node, and three nodes, at the owner of the key and one hop
-//! away from it. Nodes have the shipped defaults. CPU of ours, of Redis and of Neo4j for each request.
+//! away from it. Nodes have the shipped defaults, but for `entry.only_if_it_pays = false`: every read is cached.
+//! CPU of ours, of Redis and of Neo4j for each request.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,6 +50,9 @@ pub(crate) struct Options {
     /// Nodes neither learn nor prefetch.
     #[arg(long)]
     learning_off: bool,
+    /// Nodes run reads directly whose caching does not pay, as they ship: after some seconds these are no misses that are cached.
+    #[arg(long)]
+    direct: bool,
     /// A scripted Bolt server that answers at once, in place of Neo4j. It runs in the clients' process.
     #[arg(long)]
     scripted: bool,
@@ -166,7 +170,8 @@ async fn measure(
     let dir = Dir::new()?;
     let (floor, floor_addr) = bare::start(&dir.0, Yardstick::Floor, format!("{bolt} {password}").as_bytes())?;
     let more = if options.learning_off { PREFETCH_OFF } else { "" };
-    let sections = format!("[origin]\nuri = \"bolt://{bolt}\"\n{more}");
+    let entry = if options.direct { "" } else { "[entry]\nonly_if_it_pays = false\n" };
+    let sections = format!("[origin]\nuri = \"bolt://{bolt}\"\n{entry}{more}");
     let one = Arc::new(Nodes::start(1, &sections).await?);
     let three = Arc::new(Nodes::start(3, &sections).await?);
     tokio::time::sleep(Duration::from_secs(options.settle)).await;

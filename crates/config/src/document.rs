@@ -339,6 +339,11 @@ pub struct EntrySection {
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
     #[schemars(extend("x-reload" = true))]
     pub max_bytes: u64,
+    /// Whether cheap reads (runs under 2 ms) that hardly ever hit are run directly: without hop, lease and store, joined with equal
+    /// ones at the same node. A key that was read a moment ago is cached as always, so such a key may run once on each node. False:
+    /// every read takes the whole way.
+    #[schemars(extend("x-reload" = true))]
+    pub only_if_it_pays: bool,
 }
 
 impl Default for EntrySection {
@@ -351,6 +356,7 @@ impl Default for EntrySection {
             stale_target: 0.0,
             share_spellings: false,
             max_bytes: 8 << 20,
+            only_if_it_pays: true,
         }
     }
 }

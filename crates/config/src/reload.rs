@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// Another value than the default for each key that takes effect at once. A key without a row fails.
-    const ROWS: [(&str, &str); 25] = [
+    const ROWS: [(&str, &str); 26] = [
         ("node.allowed_hosts", "ops.example.com"),
         ("origin.read_functions", "my.text.*"),
         ("origin.read_procedures", "my.report"),
@@ -157,6 +157,7 @@ mod tests {
         ("entry.stale_if_error", "3m"),
         ("entry.ttl_jitter", "0.2"),
         ("entry.stale_target", "0.01"),
+        ("entry.only_if_it_pays", "false"),
         ("entry.max_bytes", "1MiB"),
         ("refresh.enabled", "false"),
         ("refresh.mode", "plain"),

@@ -13,7 +13,7 @@
 
 mod recent_keys;
 
-use self::recent_keys::RecentKeys;
+pub use self::recent_keys::RecentKeys;
 use crate::key::QueryKey;
 use crate::limits::{ADMISSION_CHEAP_RUN_MS, ADMISSION_DISCOUNT_MAX};
 use crate::time::{Millis, MonoTime};

@@ -22,6 +22,7 @@ pub mod near;
 pub mod node;
 pub mod origin_limit;
 pub mod pattern;
+pub mod pattern_worth;
 pub mod proof;
 pub mod refresh;
 pub mod result;

@@ -229,6 +229,7 @@ impl Observer for Meters {
             }
             Event::Joined | Event::Landed { .. } | Event::StoreFault => {}
             Event::PeerBreaker(to) => self.breaker_moved(BreakerOf::Peer, to),
+            Event::RunDirectly => counted.direct_runs.add(),
             Event::RetryRefused => counted.retries_refused.increment(1),
             Event::Shed(class) => counted.shed.add(class),
             Event::HeldBack => counted.held_back.increment(1),

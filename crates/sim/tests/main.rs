@@ -6,6 +6,7 @@
 mod admission;
 mod bookmarks;
 mod degrees;
+mod direct_runs;
 mod flight_ends;
 mod handover;
 mod joined_flights;

@@ -45,6 +45,7 @@ const REMARKS = {
   "stale-if-error": "stale: Neo4j failed",
   "degraded": "not stored: the store is away",
   "busy": "not stored: another run had the lease",
+  "direct": "run directly at present: such reads hardly ever hit",
   "too-large": "not cached: its result is too large",
   "fenced": "not stored: a newer run was first",
   "updates": "not cached: it changed something",

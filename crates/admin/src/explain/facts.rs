@@ -9,7 +9,7 @@ use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
 use hopcache_ops::labels::Part;
 use hopcache_ops::sentences::explained::{
-    BookmarkFact, CopyFacts, CopyState, EndingWrite, Facts, Place, Run, Unproved, User,
+    BookmarkFact, CopyFacts, CopyState, DirectFacts, EndingWrite, Facts, Place, Run, Unproved, User,
 };
 
 use super::ExplainQuestion;
@@ -31,12 +31,26 @@ pub(super) fn facts(state: &NodeState, asked: &ExplainQuestion, explanation: &Ex
         is_too_large: seen.is_some_and(|seen| seen.is_too_large),
         run: run(explanation),
         store_error: explanation.store_error.as_ref().map(ToString::to_string),
+        direct: direct(explanation),
         user: User {
             name: asked.principal.clone(),
             has_results: copy.is_some() || state.memory.has_copies_of(ScopeTag::of(identity.scope)),
         },
         copy,
     }
+}
+
+/// What the asked node knows of the pattern, if it runs such reads directly.
+fn direct(explanation: &Explanation) -> Option<DirectFacts> {
+    let worth = explanation.worth.filter(|worth| worth.is_direct)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers above zero")]
+    let whole = |number: f64| number.round() as u64;
+    Some(DirectFacts {
+        reads: whole(worth.reads),
+        hits: whole(worth.hits),
+        run_us: whole(worth.run_us?),
+        paying_percent: whole(100.0 * worth.paying_share?),
+    })
 }
 
 /// The copy in the owner's memory, or else the stored one.

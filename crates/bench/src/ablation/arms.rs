@@ -26,8 +26,8 @@ pub(super) enum Arm {
     /// And a lock for each key in Redis (SET NX PX, deleted by its holder only); losers poll, 2 ms doubling to 40 ms, with jitter.
     Lease,
     /// Three nodes with `refresh.enabled = false`, `entry.grace = 0`, `stale_if_error = 0`, `freshness.max_life = 0` (nothing is
-    /// proved), `store.run_once_bytes` without a bound, `prefetch.enabled = false`, `origin.max_concurrent = 32`. Single flight, leases
-    /// and the limit of runs are not separable: hopcache has no setting that turns them off.
+    /// proved), `entry.only_if_it_pays = false`, `store.run_once_bytes` without a bound,
+    /// `prefetch.enabled = false`, `origin.max_concurrent = 32`. Single flight, leases and the limit of runs are not separable: hopcache has no setting that turns them off.
     RefreshOff,
     /// `refresh.mode = "plain"`, `refresh.min_ttl = 1s`, `entry.grace = 0.5`: XFetch with one β. Refreshes before the expiry, and
     /// stale answers while one runs. Without grace there is no arm: a stale entry is refreshed whatever `refresh.enabled` says.
@@ -111,7 +111,11 @@ impl Arm {
         let limit = if self >= Self::Scheduler { "\"adaptive\"" } else { "32" };
         let room = if self >= Self::Admission { "64MiB" } else { "1024GiB" };
         let (entry, sections) = (self.strategy().entry(), self.strategy().sections());
-        let _ = writeln!(text, "max_concurrent = {limit}\n[entry]\nttl = \"{}ms\"", ttl.as_millis());
+        let _ = writeln!(
+            text,
+            "max_concurrent = {limit}\n[entry]\nonly_if_it_pays = false\nttl = \"{}ms\"",
+            ttl.as_millis()
+        );
         let _ = writeln!(text, "{entry}{sections}[freshness]\nmax_life = \"0s\"");
         text.push_str(&match self {
             Self::Overlaps => section(&["overlap"], false),

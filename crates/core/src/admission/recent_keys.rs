@@ -15,7 +15,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// The keys of the present generation, and of the one before.
 #[derive(Debug, Clone)]
-pub(super) struct RecentKeys {
+pub struct RecentKeys {
     young: Generation,
     old: Generation,
     began: MonoTime,
@@ -36,12 +36,14 @@ struct Filter {
 }
 
 impl RecentKeys {
-    pub(super) fn none(now: MonoTime) -> Self {
+    /// No key was run.
+    #[must_use]
+    pub fn none(now: MonoTime) -> Self {
         Self { young: Generation::default(), old: Generation::default(), began: now }
     }
 
     /// Notes a key. Returns whether it was known.
-    pub(super) fn see(&mut self, key: &QueryKey, life_ms: Millis, now: MonoTime) -> bool {
+    pub fn see(&mut self, key: &QueryKey, life_ms: Millis, now: MonoTime) -> bool {
         if self.young.keys >= ADMISSION_SEEN_KEYS_MAX || now.since(self.began) >= life_ms {
             self.turn(life_ms, now);
         }

@@ -17,6 +17,7 @@ mod key_table;
 pub mod memory;
 mod near;
 mod packed_duration;
+mod pattern_worths;
 mod poll_waiters;
 mod proofs;
 mod provenance;
@@ -45,6 +46,7 @@ use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
 use crate::cache::flight::{FlightBounds, FlightTable};
 use crate::cache::interned::Interned;
 use crate::cache::memory::Memory;
+use crate::cache::pattern_worths::PatternWorths;
 use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
 use crate::model::bounds::ValueBounds;
@@ -80,6 +82,7 @@ pub struct Cache {
     tables: Mutex<Vec<Arc<dyn DetachFlights>>>,
     fallbacks: StaleFallbacks,
     key_stats: KeyStats,
+    pattern_worths: PatternWorths,
     guard: SuspendGuard,
     written: WritePositions,
     proofs: Proofs,
@@ -144,6 +147,7 @@ impl Cache {
             tables: Mutex::default(),
             fallbacks: StaleFallbacks::default(),
             key_stats: KeyStats::new(in_force),
+            pattern_worths: PatternWorths::new(context.now()),
             guard: SuspendGuard::default(),
             written: WritePositions::at(server, policy.compares_values),
             proofs: Proofs::new(policy.freshness_lease_ms.and(policy.proofs)),
@@ -285,6 +289,11 @@ impl Cache {
     /// The pace of keys.
     pub(crate) fn key_stats(&self) -> &KeyStats {
         &self.key_stats
+    }
+
+    /// What the caching of patterns is worth.
+    pub(crate) fn pattern_worths(&self) -> &PatternWorths {
+        &self.pattern_worths
     }
 
     /// The suspend guard.

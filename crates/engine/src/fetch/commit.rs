@@ -13,7 +13,7 @@ use hopcache_core::time::Millis;
 
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::classify::is_read;
-use crate::fetch::run::{RunLease, RunTimes, RunUnder};
+use crate::fetch::run::{RunLease, RunTimes, RunUnder, Unleased};
 use crate::fetch::{Fetch, FetchResult};
 use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
@@ -44,7 +44,9 @@ impl Fetch {
     ) -> FetchResult {
         let times = self.times(job, reading);
         let bookmark = result.bookmark.clone();
-        if let Some(detail) = self.why_not_stored(&job.query, &result, &times) {
+        let is_direct = under.unleased == Unleased::Direct;
+        let why_not = self.why_not_stored(&job.query, &result, &times);
+        if let Some(detail) = why_not.or(is_direct.then_some(Detail::Direct)) {
             self.context.note(Event::Commit(Kept::Skipped));
             let copy = MemoryCopy::passing(result, times, job.query.tags.clone());
             let copy = copy.of_principal(job.query.identity.scope);
@@ -58,7 +60,7 @@ impl Fetch {
         };
         let (copy, offered) = self.copy_of(job, (&under, is_admitted), result, times).await;
         let (kept, detail) = match under.lease {
-            None if under.is_beside_lease => (Kept::Skipped, Some(Detail::Busy)),
+            None if under.unleased == Unleased::Beside => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
             Some(lease) => match self.commit(&job.query, lease.token(), (&copy, offered)).await {
                 // The store cannot tell whether there is a newer leader, and by this node's clock there may be one:

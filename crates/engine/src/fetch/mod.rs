@@ -8,6 +8,7 @@ mod admission;
 mod classify;
 mod commit;
 mod crowds;
+mod direct;
 mod failure_backoff;
 mod lease_acquire;
 mod leases;

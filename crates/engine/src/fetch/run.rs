@@ -32,19 +32,35 @@ pub(super) struct RunUnder<'a> {
     pub(super) provenance: Option<Arc<dyn Provenance>>,
     /// The copy in memory that the result will replace.
     pub(super) held: Option<&'a SharedCopy>,
-    /// For a run without a lease: whether another node holds it. Otherwise the store was silent.
-    pub(super) is_beside_lease: bool,
+    /// For a run without a lease: why it has none.
+    pub(super) unleased: Unleased,
+}
+
+/// Why a run has no lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unleased {
+    /// The store was silent.
+    NoStore,
+    /// Another run holds it.
+    Beside,
+    /// None was asked for: its caching does not pay.
+    Direct,
 }
 
 impl<'a> RunUnder<'a> {
     /// Without a lease, because the store is silent.
     pub(super) fn no_lease(held: Option<&'a SharedCopy>) -> Self {
-        Self { lease: None, provenance: None, held, is_beside_lease: false }
+        Self { lease: None, provenance: None, held, unleased: Unleased::NoStore }
     }
 
     /// Without a lease, because another run holds it.
     pub(super) fn beside_lease(held: Option<&'a SharedCopy>) -> Self {
-        Self { is_beside_lease: true, ..Self::no_lease(held) }
+        Self { unleased: Unleased::Beside, ..Self::no_lease(held) }
+    }
+
+    /// Without a lease, because its caching does not pay.
+    pub(super) fn directly() -> Self {
+        Self { unleased: Unleased::Direct, ..Self::no_lease(None) }
     }
 
     fn token(&self) -> Option<Token> {
@@ -63,7 +79,7 @@ impl Fetch {
     ) -> FetchResult {
         let lease_ms = held_lease.lease_ms();
         let lease = RunLease::granted(held_lease.token(), self.context.now() + lease_ms);
-        let under = RunUnder { lease: Some(&lease), provenance, held, is_beside_lease: false };
+        let under = RunUnder { lease: Some(&lease), provenance, held, ..RunUnder::no_lease(None) };
         let result = tokio::select! {
             biased;
             result = self.run(job, under) => result,
@@ -220,6 +236,11 @@ impl Fetch {
         }
         let took_ms = under_way.ended(&ended);
         job.times.ran(took_ms);
+        if ended.is_ok() {
+            let took_us = self.context.now().0.saturating_sub(read_started.0);
+            let at_origin_us = took_us.saturating_sub(job.times.waited_ms().0.saturating_mul(1_000));
+            self.cache.pattern_worths().ran(&job.query, at_origin_us);
+        }
         trace::end_run(span, (job.cause, &job.times), &ended);
         (ended, RunTimes { read_started, took_ms })
     }

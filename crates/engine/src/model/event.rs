@@ -43,6 +43,8 @@ pub enum Event {
     PeerBreaker(hopcache_core::breaker::BreakerState),
     /// A retry was over the budget and refused.
     RetryRefused,
+    /// A read was run directly, because its caching does not pay.
+    RunDirectly,
     /// A run was never sent, because the origin had no place for it.
     Shed(hopcache_core::turns::RunClass),
     /// A flight, or a request's own read, ended without a run: its key is held back.

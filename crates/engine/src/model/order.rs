@@ -67,6 +67,8 @@ hopcache_core::words! {
         TooLarge = "too_large",
         /// Prefetch, caching or sharing is off.
         Off = "off",
+        /// Reads of its pattern are run directly, and would not find it.
+        Direct = "direct",
         /// The key is not this node's, or the node leaves.
         Elsewhere = "elsewhere",
         /// The greatest number of launched entries waits to be used.

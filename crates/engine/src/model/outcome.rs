@@ -91,7 +91,8 @@ hopcache_core::words! {
         /// It lives in this node's memory only: its key was not run before, and there is no room in the store for such keys
         /// (`hopcache_core::admission`).
         InMemory = "in_memory",
-        /// It was not offered: the store is unreachable, the result is too large, the TTL is 0, or the run failed.
+        /// It was not offered: the store is unreachable, the result is too large, the TTL is 0, its caching does not pay, or the run
+        /// failed.
         Skipped = "skipped",
     }
 }
@@ -216,6 +217,8 @@ hopcache_core::words! {
         /// Another run of this key holds the lease. So this result is not stored: it is answered, and kept briefly in
         /// memory only.
         Busy = "busy",
+        /// The caching of such reads does not pay: this node ran it without hop, lease and store.
+        Direct = "direct",
     }
 }
 

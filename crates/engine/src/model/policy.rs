@@ -25,6 +25,8 @@ pub struct Policy {
     pub stale_target: f64,
     /// Largest entry body.
     pub entry_bytes_max: usize,
+    /// Whether cheap reads that hardly ever hit are run directly.
+    pub only_if_it_pays: bool,
     /// Room in the store for entries whose key was run once.
     pub store_room: Room,
     /// The address of the origin as it is configured. It tells this node's data from those before another origin, as long as no
@@ -54,6 +56,14 @@ pub struct Policy {
     /// The rate, in requests per second, from which other nodes get near copies of a key; infinite for never. Not a
     /// setting: [`hopcache_core::limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
+}
+
+impl Policy {
+    /// Whether reads are counted by pattern, and run directly where their caching does not pay. With caching off all are misses, and
+    /// nothing is known.
+    pub(crate) fn counts_worth(&self) -> bool {
+        self.only_if_it_pays && self.ttl_ms > Millis::ZERO
+    }
 }
 
 /// The settings that are in force. All rooms of an engine share them, and a reload of the configuration replaces them.

@@ -182,7 +182,26 @@ impl Path {
         if ask.freshness.may_write && outcome.how.class == Class::Hit {
             self.context.note(Event::WriteAccessHit);
         }
+        self.note_worth(ask, outcome);
         self.prefetch.observe(ask, outcome, came);
+    }
+
+    /// Counts the read for its pattern. A request that shared a run needed none of its own, as a hit.
+    fn note_worth(&self, ask: &Ask, outcome: &Outcome) {
+        let worths = self.cache.pattern_worths();
+        if !matches!(outcome.answer, Answer::Body(_))
+            || !ask.freshness.is_plain()
+            || !self.policy.now().counts_worth()
+        {
+            return;
+        }
+        match outcome.how.class {
+            Class::Hit | Class::Miss { role: Role::Joined, .. } => worths.hit(&ask.query),
+            Class::Miss { role: Role::Led, .. } => {
+                worths.missed(&ask.query, self.routing.view().members().len(), self.context.now());
+            }
+            Class::Bypass(_) => {}
+        }
     }
 
     /// The outcome of a stale or dead copy, marked as such.

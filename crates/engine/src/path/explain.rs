@@ -4,6 +4,7 @@ use hopcache_core::bookmark::{Bookmark, ReadRange, TransactionId};
 use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
+use hopcache_core::pattern_worth::WorthView;
 use hopcache_core::time::Millis;
 
 use hopcache_cypher::tags::Need;
@@ -38,6 +39,8 @@ pub struct Explanation {
     pub owner: Option<Inspection>,
     /// The holder of the lease, its token, and the time left.
     pub lease: Option<(Holder, Token, Millis)>,
+    /// What the asked node knows of the worth of caching such reads; `None` if it counts none.
+    pub worth: Option<WorthView>,
     /// The refresh, by the owner's facts.
     pub refresh: RefreshView,
 }
@@ -103,7 +106,20 @@ impl Path {
         let is_ended = entry.as_ref().is_some_and(|entry| entry.state == "ended");
         let ended_by =
             range.as_ref().filter(|_| is_ended).and_then(|range| self.writes.ended_by(query, range));
-        Explanation { verdict, order, entry, proof, range, ended_by, store_error, owner, lease, refresh }
+        let worth = self.worth_of(query);
+        Explanation {
+            verdict,
+            order,
+            entry,
+            proof,
+            range,
+            ended_by,
+            store_error,
+            owner,
+            lease,
+            worth,
+            refresh,
+        }
     }
 
     /// Whether the explained entry answers a request with these bookmarks; `None` if its run told no transaction.

@@ -8,6 +8,7 @@
 //! | `answers` | from a copy or a result to an outcome |
 //! | `fallback` | stale answers instead of an outage |
 //! | `after_write` | hot keys that a write has ended are read anew |
+//! | `direct` | reads whose caching does not pay |
 //! | `forward` | one hop to the owner |
 //! | `bypass` | requests that bypass the cache |
 //! | `peer_side` | the same at the owner, for other nodes |
@@ -19,6 +20,7 @@
 mod after_write;
 mod answers;
 mod bypass;
+mod direct;
 mod drain;
 pub mod explain;
 mod fallback;

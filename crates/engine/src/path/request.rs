@@ -4,7 +4,8 @@
 //! request  passes?       a certain write goes past the cache at once  path::bypass
 //!          hit?          a copy in this node's memory                 cache
 //!   answer classify      the server knows of other writes             fetch::classify
-//!     at_owner           one hop to the owner of the key              path::forward
+//!     at_owner           run here if caching does not pay             path::direct
+//!                        one hop to the owner of the key              path::forward
 //!       answer_here      memory, else a flight                        cache
 //!         compete        join a flight, or lead it                    cache::flight
 //!           lead         lease · run · commit                         fetch
@@ -22,7 +23,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::copy::SharedCopy;
-use crate::cache::flight::{Follower, Seat, Wait};
+use crate::cache::flight::{Abandonment, Follower, Seat, Wait};
 use crate::fetch::{FetchResult, FlightLeader, FlightResult, Terms, Verdict};
 use crate::model::ask::{Ask, RequestBypass};
 use crate::model::bounds::ValueBounds;
@@ -171,6 +172,13 @@ impl Path {
     async fn at_owner(self: &Arc<Self>, ask: &Ask, mut lookup: MemoryLookup) -> LocalAnswer {
         // Once for each request, however many nodes are asked.
         self.fetch.pay_for_retries();
+        if let Some(seat) = self.direct_seat(ask, &lookup) {
+            // Boxed, as few requests that take the whole way come by here.
+            if let Some(answer) = Box::pin(self.directly(ask, seat)).await {
+                return answer;
+            }
+            lookup = MemoryLookup::NotYet;
+        }
         let view = self.routing.view();
         for node in view.order(&ask.query.key).take(FORWARDS_MAX) {
             if node == self.context.node() {
@@ -324,16 +332,26 @@ impl Path {
         let (follower, abandonment) = (leader.follow(), leader.abandonment());
         follower.wanted_by(ask.client.as_ref());
         let (path, job) = (Arc::clone(self), self.job_of_miss(ask));
+        self.spawn_leader(abandonment, async move { path.lead(leader, job, held).await });
+        follower
+    }
+
+    /// The task of a flight's leader.
+    pub(super) fn spawn_leader(
+        &self,
+        abandonment: Abandonment<Arc<FlightResult>>,
+        leading: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let lifecycle = self.context.lifecycle().clone();
         self.context.spawn(async move {
             tokio::select! {
                 biased;
-                () = path.lead(leader, job, held) => {}
+                () = leading => {}
                 // Dropped, the leader gives its lease back and ends the flight as lost. Its run ends at the origin.
-                () = path.context.lifecycle().flights_handed_on() => {}
+                () = lifecycle.flights_handed_on() => {}
                 () = abandonment.wait() => {}
             }
         });
-        follower
     }
 
     /// Fetches (lease · run · commit), keeps the result, and tells everyone.

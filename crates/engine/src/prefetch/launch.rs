@@ -106,6 +106,9 @@ impl Prefetch {
         if self.cache.uncacheable().contains(&query.key, self.context.now()) {
             return Err(Skip::TooLarge);
         }
+        if self.policy.now().counts_worth() && self.cache.pattern_worths().is_direct(query) {
+            return Err(Skip::Direct);
+        }
         self.has_origin_room(order)
     }
 

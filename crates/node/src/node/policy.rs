@@ -19,6 +19,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         ttl_jitter: settings.entry.ttl_jitter,
         stale_target: settings.entry.stale_target,
         entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
+        only_if_it_pays: settings.entry.only_if_it_pays,
         store_room: store_room(settings),
         // Case does not matter in a host's name.
         origin: settings.origin.uri.to_string().to_ascii_lowercase(),

@@ -130,6 +130,7 @@ counted! {
     prefetches_skipped: By<Skip, Counter> = "prefetch_skipped_total" ["reason"], "Prefetches that a node ordered and that were not launched. The node that ordered counts unreached; the owner of the key counts the other reasons.";
     prefetch_kinds: By<CandidateKind, By<PrefetchEnd, Counter>> = "hopcache_prefetch_kinds_total" ["kind", "outcome"], "Prefetches by how the candidate came about (exact, template, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
     breaker: By<BreakerOf, By<BreakerState, Counter>> = "hopcache_breaker_transitions_total" ["peer_kind", "to"], "Changes of a breaker into a state.";
+    direct_runs: BusyCounter = "hopcache_direct_runs_total", "Misses of cheap patterns that this node ran without hop, lease and store, because caching them costs more than it saves. They are misses and runs as well.";
     retries_refused: Counter = "hopcache_retries_refused_total", "Second tries within the cluster that this node refused, because there were too many for its requests. A second try is the next node after a failed hop, or one more run or hop after another request's failure.";
     shed: By<RunClass, Counter> = "hopcache_shed_total" ["class"], "Runs that were never sent to the origin because no slot was free, by their purpose.";
     unauthenticated: By<Unauthenticated, Counter> = "hopcache_peer_unauthenticated_total" ["reason"], "Messages on the peer listener that did not prove the cluster key.";
@@ -166,6 +167,7 @@ read! {
     origin_in_flight: usize => Gauge = "hopcache_origin_in_flight", "Runs under way at the origin.";
     origin_limit: usize => Gauge = "hopcache_origin_limit", "Runs that this node may have at the origin at a time; 0 without a bound.";
     origin_slowdown: f64 => Gauge = "hopcache_origin_slowdown", "How many times longer runs of the last minute took than runs of their pattern usually take (median); 0 while fewer than 8 such runs ended.";
+    direct_patterns: usize => Gauge = "hopcache_direct_patterns", "Patterns whose reads this node runs directly at present, because caching them costs more than it saves.";
     refreshes_waiting: usize => Gauge = "xfetch_refresh_queue_size", "Refreshes that wait for a worker.";
     refreshes: usize => Gauge = "xfetch_active_refreshes", "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or wait before their next try.";
     prefetches_pending: usize => Gauge = "prefetch_pending", "Prefetches that run, or whose copy no request has asked for yet.";

@@ -31,6 +31,10 @@ fn of(detail: Detail) -> Option<Sentence> {
         Detail::Busy => {
             return Some(Sentence::alone("Not stored: another run of this query holds the lease."));
         }
+        Detail::Direct => (
+            "Not stored: such reads hardly ever hit, and caching them costs more than their runs. The node ran it directly.",
+            "Nothing to do: it is cached when such reads begin to return. `entry.only_if_it_pays = false` caches all reads.",
+        ),
         Detail::TooLarge => (
             "Not stored: the result is larger than `entry.max_bytes`.",
             "Return less (`LIMIT`, properties instead of whole nodes), or raise `entry.max_bytes`.",

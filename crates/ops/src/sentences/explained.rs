@@ -5,7 +5,7 @@
 //! 3. a copy that answers: proved, or fresh by age, and as late as the request's bookmark;
 //! 4. the key is held back;
 //! 5. a copy that does not answer by itself: stale, expired, ended by a write, unreadable;
-//! 6. no copy: a run is under way, the store is away, the user is unknown, nobody has asked.
+//! 6. no copy: a run is under way, the store is away, such reads are run directly, the user is unknown, nobody has asked.
 
 use hopcache_cypher::verdict::Decider;
 use hopcache_engine::Verdict;
@@ -34,8 +34,23 @@ pub struct Facts {
     pub run: Option<Run>,
     /// The store's trouble, if it could not be asked.
     pub store_error: Option<String>,
+    /// What the caching of such reads is worth, if the asked node runs them directly at present.
+    pub direct: Option<DirectFacts>,
     /// Whose entries are looked at.
     pub user: User,
+}
+
+/// Plain data: why reads of a pattern are run directly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectFacts {
+    /// Reads of the last seconds at the asked node.
+    pub reads: u64,
+    /// The hits among them.
+    pub hits: u64,
+    /// The usual time of a run, in microseconds.
+    pub run_us: u64,
+    /// The share of hits from which caching pays, in percent.
+    pub paying_percent: u64,
 }
 
 /// Plain data: a copy.
@@ -255,7 +270,10 @@ impl Facts {
                 "Look at the store: `hopcache status` says what is wrong.",
             );
         }
-        self.nobody_has_asked()
+        match self.direct {
+            Some(direct) => direct.sentence(),
+            None => self.nobody_has_asked(),
+        }
     }
 
     fn nobody_has_asked(&self) -> Sentence {
@@ -282,6 +300,22 @@ impl Facts {
                 )
             }
         }
+    }
+}
+
+impl DirectFacts {
+    fn sentence(self) -> Sentence {
+        let Self { reads, hits, run_us, paying_percent } = self;
+        // To a tenth of a millisecond, and no run takes none.
+        let tenths = ((run_us + 50) / 100).max(1);
+        let run_ms = format!("{}.{}", tenths / 10, tenths % 10);
+        Sentence::new(
+            format!(
+                "Run directly at present: {hits} of {reads} reads hit, a run takes {run_ms} ms. \
+                 Caching pays from {paying_percent} % hits on.",
+            ),
+            "Nothing to do: such reads are cached when they begin to return. `entry.only_if_it_pays = false` caches all of them.",
+        )
     }
 }
 

@@ -113,6 +113,7 @@ impl Coverage {
             },
             Event::PeerBreaker(state) => word_of_breaker(*state),
             Event::RetryRefused => "retry refused",
+            Event::RunDirectly => "run directly",
             Event::Shed(_) => "run shed",
             Event::Handover(word) => match word {
                 HandoverWord::Fetched => "handover fetched",
@@ -208,6 +209,7 @@ const fn word_of_skip(skip: Skip) -> &'static str {
         Skip::Off => "prefetch skipped: off",
         Skip::Elsewhere => "prefetch skipped: elsewhere",
         Skip::Full => "prefetch skipped: full",
+        Skip::Direct => "prefetch skipped: direct",
         Skip::Unreached => "prefetch skipped: unreached",
         Skip::Unreadable => "prefetch skipped: unreadable",
     }
@@ -242,6 +244,7 @@ const fn word_of_detail(detail: Detail) -> &'static str {
         Detail::StaleIfError => "detail stale-if-error",
         Detail::Degraded => "detail degraded",
         Detail::Busy => "detail busy",
+        Detail::Direct => "detail direct",
         Detail::TooLarge => "detail too-large",
         Detail::Fenced => "detail fenced",
         Detail::Updates => "detail updates",

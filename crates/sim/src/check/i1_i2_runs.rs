@@ -2,6 +2,7 @@
 //!
 //! - A lease that a node won explains one run of that node. A failure of the store explains a run, and so does a
 //!   request with its own read.
+//! - A read of a cheap pattern that hardly ever hits may run once at each node (`direct_runs`).
 //! - A grant is explained if there is no current lease and no fresh value.
 //! - A lapse is explained by a recorded fault of its holder or of the store.
 
@@ -13,6 +14,7 @@ use hopcache_core::limits::STORE_SILENCES_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::book::{Book, HeldLease};
+use super::direct_runs::DirectRuns;
 use super::{Check, StepView};
 use crate::check::record::{Fact, KeyId, Life, RunEnd, Want, What};
 use crate::drive::profile::TTL_MS;
@@ -35,6 +37,7 @@ const ROUNDING_MS: u64 = 2;
 #[derive(Default)]
 pub(super) struct Runs {
     book: Book,
+    direct: DirectRuns,
     /// Leases granted and not yet run under.
     unused: BTreeMap<(Life, KeyId), Vec<Token>>,
     /// Leases that the checker assigned to runs which do not name their lease. For example, a purge takes a lease and
@@ -78,6 +81,7 @@ impl Check for Runs {
     fn look(&mut self, seen: &StepView<'_>) -> Result<(), String> {
         for fact in seen.facts {
             self.note_write(fact, seen);
+            self.direct.learn(fact);
             match fact.what {
                 What::Reset { from, to } => self.resets.push((fact.at, (from, to))),
                 What::Hop { hop, from, to, .. } => {
@@ -283,6 +287,11 @@ impl Runs {
             return Ok(());
         }
         self.runs.insert(run, (key, by));
+        // It begins no window: nobody else gets its result.
+        let has_lease = self.unused.get(&(by, key)).is_some_and(|unused| !unused.is_empty());
+        if !has_lease && self.direct.permits(&seen.ground.policy, (by, key, subject), fact.at) {
+            return Ok(());
+        }
         self.is_apart(fact, seen, key)?;
         // A request with its own read runs under any holder's lease. It runs once for itself, once more after another
         // leader's bad luck, and once more for the refresh that it caused. It runs again if its message came again. If

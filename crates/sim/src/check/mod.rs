@@ -7,6 +7,7 @@ mod book;
 mod broadcasts;
 mod counters;
 pub mod coverage;
+mod direct_runs;
 mod history;
 mod i10_i11_stored;
 mod i12_hits;

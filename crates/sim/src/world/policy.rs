@@ -17,6 +17,7 @@ pub fn default_policy() -> Policy {
         ttl_jitter: 0.0,
         stale_target: 0.0,
         entry_bytes_max: 1 << 20,
+        only_if_it_pays: true,
         store_room: Room::UNBOUNDED,
         origin: "bolt://neo4j:7687".to_owned(),
         run_timeout_ms: Millis(30_000),

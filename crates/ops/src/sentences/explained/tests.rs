@@ -15,6 +15,7 @@ fn unasked() -> Facts {
         is_too_large: false,
         run: None,
         store_error: None,
+        direct: None,
         user: User { name: Some("ann".into()), has_results: true },
     }
 }
@@ -191,4 +192,17 @@ fn a_copy_that_is_not_proved_says_why() {
         assert!(told.contains(text), "{told}");
         assert_eq!(told.contains("hopcache invalidate"), unproved == Unproved::WrittenPast, "{told}");
     }
+}
+
+#[test]
+fn reads_that_are_run_directly_say_why() {
+    let direct = Some(DirectFacts { reads: 100, hits: 2, run_us: 210, paying_percent: 43 });
+    let facts = Facts { verdict: Verdict::Read, direct, ..unasked() };
+    check(&[(
+        facts.clone(),
+        "Run directly at present: 2 of 100 reads hit, a run takes 0.2 ms. Caching pays from 43 % hits on. \
+         Nothing to do: such reads are cached when they begin to return. `entry.only_if_it_pays = false` caches all of them.",
+    )]);
+    // A copy answers all the same.
+    assert!(told(&Facts { copy: Some(copy()), ..facts }).starts_with("Cached at node-b"));
 }

@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 156] = [
+pub const OUTCOMES: [&str; 159] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -24,6 +24,7 @@ pub const OUTCOMES: [&str; 156] = [
     "detail stale-if-error",
     "detail degraded",
     "detail busy",
+    "detail direct",
     "detail too-large",
     "detail fenced",
     "detail updates",
@@ -73,6 +74,7 @@ pub const OUTCOMES: [&str; 156] = [
     "breaker open",
     "breaker half open",
     "retry refused",
+    "run directly",
     "run shed",
     "handover fetched",
     "handover absent",
@@ -135,6 +137,7 @@ pub const OUTCOMES: [&str; 156] = [
     "prefetch skipped: too large",
     "prefetch skipped: off",
     "prefetch skipped: elsewhere",
+    "prefetch skipped: direct",
     "prefetch skipped: full",
     "prefetch skipped: unreached",
     "observation sent",
@@ -215,14 +218,17 @@ pub const FAULTS: [&str; 50] = [
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
-pub const EXCLUDED: [(&str, &str); 16] = [
+pub const EXCLUDED: [(&str, &str); 19] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
+    ("detail direct", "no node of a seed is asked for 64 keys of a cheap pattern: tests/direct_runs.rs"),
+    ("run directly", "as above: tests/direct_runs.rs"),
     ("retry refused", "a node of a seed has no hundred second tries in ten seconds: tests/joined_flights.rs"),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
+    ("prefetch skipped: direct", "as `run directly`: tests/direct_runs.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
     ("read anew, changed", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
     ("read anew, the same", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
