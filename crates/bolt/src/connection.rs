@@ -14,15 +14,16 @@ use crate::error::{Failure, OpenError};
 use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::roots::Roots;
+use crate::server::Version;
 use crate::transport::{self, Duplex};
 use crate::watched_stream::WatchedStream;
 
 /// First bytes of every Bolt connection.
 const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
-/// Four offers of (range, minor, major): 5.8 to 5.6, then 5.4 to 5.0 (5.5 was withdrawn), and nothing else.
-const OFFERS: [u8; 16] = [0, 2, 8, 5, 0, 4, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0];
-/// Newest minor version offered.
-const MINOR_MAX: u8 = 8;
+/// Four offers of (range, minor, major): 6.1 to 6.0, 5.8 to 5.6, then 5.4 to 5.0 (5.5 was withdrawn), and nothing else.
+const OFFERS: [u8; 16] = [0, 1, 1, 6, 0, 2, 8, 5, 0, 4, 4, 5, 0, 0, 0, 0];
+/// The oldest major version offered.
+const MAJOR_MIN: u8 = 5;
 /// The start of "HTTP/1.1 400 …".
 const HTTP: [u8; 4] = *b"HTTP";
 /// Bytes read from the socket at a time.
@@ -83,7 +84,7 @@ pub struct Connection {
     pub(crate) stream: BufReader<WatchedStream>,
     pub(crate) state: State,
     pub(crate) options: Options,
-    minor: u8,
+    version: Version,
     server: String,
     auth: Auth,
     must_change_password: bool,
@@ -92,7 +93,7 @@ pub struct Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Connection")
-            .field("bolt_minor", &self.minor)
+            .field("version", &self.version)
             .field("server", &self.server)
             .field("state", &self.state)
             .finish_non_exhaustive()
@@ -121,11 +122,11 @@ impl Connection {
         let probing = async {
             let stream = transport::connect(address, &options.roots).await?;
             let mut stream = BufReader::with_capacity(REPLY_BYTES_MAX, WatchedStream::new(stream));
-            let minor = handshake(&mut stream, address).await?;
-            if minor < message::MINOR_LOGON {
+            let version = handshake(&mut stream, address).await?;
+            if !version.has_logon() {
                 return Ok(());
             }
-            let hello = message::hello(minor, &options.user_agent, &Auth::None);
+            let hello = message::hello(version, &options.user_agent, &Auth::None);
             write_messages(&mut stream, &[hello]).await?;
             match read_reply(&mut stream).await? {
                 Reply::Success(_) | Reply::Failure(_) => {}
@@ -156,12 +157,12 @@ impl Connection {
         options: &Options,
     ) -> Result<Self, OpenError> {
         let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, WatchedStream::new(stream));
-        let minor = handshake(&mut stream, address).await?;
+        let version = handshake(&mut stream, address).await?;
         let mut connection = Self {
             stream,
             state: State::InExchange,
             options: options.clone(),
-            minor,
+            version,
             server: String::new(),
             auth: auth.clone(),
             must_change_password: false,
@@ -171,10 +172,10 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Bolt version agreed on, (major, minor).
+    /// The version agreed on.
     #[must_use]
-    pub fn version(&self) -> (u8, u8) {
-        (5, self.minor)
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// The server's name for itself, for example `Neo4j/5.26.12`.
@@ -231,7 +232,7 @@ impl Connection {
     /// Whether [`Connection::log_on_again`] is possible: Bolt 5.0 has no LOGOFF.
     #[must_use]
     pub fn can_log_on_again(&self) -> bool {
-        self.minor >= message::MINOR_LOGON
+        self.version.has_logon()
     }
 
     /// Lets the server check the connection's own credentials again (LOGOFF, LOGON). It takes no credentials, so a
@@ -294,7 +295,7 @@ impl Connection {
 
     /// HELLO, and LOGON where the version has it, in one write.
     async fn greet(&mut self) -> Result<(), OpenError> {
-        let mut requests = vec![message::hello(self.minor, &self.options.user_agent, &self.auth)];
+        let mut requests = vec![message::hello(self.version, &self.options.user_agent, &self.auth)];
         if self.can_log_on_again() {
             requests.push(message::logon(&self.auth));
         }
@@ -318,7 +319,7 @@ fn are_credentials_expired(metadata: &Value) -> bool {
     metadata.get("credentials_expired") == Some(&Value::Bool(true))
 }
 
-async fn handshake(stream: &mut BufReader<WatchedStream>, address: &Address) -> Result<u8, OpenError> {
+async fn handshake(stream: &mut BufReader<WatchedStream>, address: &Address) -> Result<Version, OpenError> {
     let unreachable = |error: std::io::Error| OpenError::Unreachable {
         address: address.to_string(),
         reason: error.to_string(),
@@ -331,7 +332,9 @@ async fn handshake(stream: &mut BufReader<WatchedStream>, address: &Address) -> 
     let mut answer = [0; 4];
     stream.read_exact(&mut answer).await.map_err(unreachable)?;
     match answer {
-        [0, 0, minor, 5] if minor <= MINOR_MAX => Ok(minor),
+        [0, 0, minor, major] if major >= MAJOR_MIN && Version::new(major, minor).is_spoken() => {
+            Ok(Version::new(major, minor))
+        }
         [0, 0, 0, 0] => Err(OpenError::NotBolt("the server speaks none of these versions".to_owned())),
         HTTP => Err(OpenError::NotBolt("it answers HTTP; name the Bolt port (7687 by default)".to_owned())),
         other => Err(OpenError::NotBolt(format!("the handshake was answered with {other:02X?}"))),

@@ -35,7 +35,7 @@ pub enum OpenError {
     #[error("the Bolt server's certificate is refused: {0}")]
     Untrusted(String),
     /// The address does not answer as a Bolt server of these versions.
-    #[error("no Bolt 5.0 to 5.8 at this address: {0}")]
+    #[error("no Bolt 6.1, 6.0 or 5.8 to 5.0 at this address: {0}")]
     NotBolt(String),
     /// The server refused HELLO or LOGON.
     #[error("the server refused to log on: {0}")]

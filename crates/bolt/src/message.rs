@@ -9,6 +9,7 @@ use secrecy::ExposeSecret;
 use crate::auth::Auth;
 use crate::error::Failure;
 use crate::run::{Mode, Run};
+use crate::server::Version;
 
 /// Message signatures (Bolt documentation, "Message specification").
 mod signature {
@@ -28,17 +29,12 @@ mod signature {
     pub(super) const FAILURE: u8 = 0x7F;
 }
 
-/// Bolt 5 minor version that brought LOGON and LOGOFF.
-pub(crate) const MINOR_LOGON: u8 = 1;
-/// Bolt 5 minor version that brought `bolt_agent`.
-const MINOR_BOLT_AGENT: u8 = 3;
-
-/// HELLO for Bolt 5.`minor`; before LOGON existed it carries the credentials.
-pub(crate) fn hello(minor: u8, user_agent: &str, auth: &Auth) -> Vec<u8> {
+/// HELLO from Bolt 5.0 on; before LOGON existed it carries the credentials.
+pub(crate) fn hello(version: Version, user_agent: &str, auth: &Auth) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.structure(signature::HELLO, 1);
-    let credentials = if minor < MINOR_LOGON { auth_pairs(auth) } else { Vec::new() };
-    let agent = usize::from(minor >= MINOR_BOLT_AGENT);
+    let credentials = if version.has_logon() { Vec::new() } else { auth_pairs(auth) };
+    let agent = usize::from(version.at_least(5, 3));
     writer.map(1 + agent + credentials.len());
     writer.string("user_agent");
     writer.string(user_agent);
@@ -358,10 +354,13 @@ mod tests {
     fn hello_carries_credentials_only_where_there_is_no_logon() {
         let auth = Auth::Bearer { token: "sesame".to_owned().into() };
         let map = |message: &[u8]| Reader::new(&message[2..]).value().unwrap();
-        assert_eq!(map(&hello(0, "ua", &auth)).get("credentials"), Some(&Value::from("sesame")));
-        assert_eq!(map(&hello(0, "ua", &auth)).get("bolt_agent"), None);
-        assert_eq!(map(&hello(1, "ua", &auth)).get("credentials"), None);
-        assert!(map(&hello(3, "ua", &auth)).get("bolt_agent").is_some());
+        let hello = |major, minor| map(&hello(Version::new(major, minor), "ua", &auth));
+        assert_eq!(hello(5, 0).get("credentials"), Some(&Value::from("sesame")));
+        assert_eq!(hello(5, 0).get("bolt_agent"), None);
+        for (major, minor) in [(5, 1), (6, 0), (6, 1)] {
+            assert_eq!(hello(major, minor).get("credentials"), None);
+        }
+        assert!(hello(5, 3).get("bolt_agent").is_some() && hello(6, 0).get("bolt_agent").is_some());
         assert_eq!(map(&logon(&auth)).get("scheme"), Some(&Value::from("bearer")));
     }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::Address;
 use crate::auth::Auth;
-use crate::error::OpenError;
+use crate::error::{Failure, OpenError};
 use crate::message::{auth_pairs, bare, logon, read_map, recv_timeout};
 use crate::roots::Roots;
 use crate::server::reply::ReplyKind;
@@ -108,7 +108,7 @@ impl Relay {
     /// [`OpenError`].
     pub async fn look(address: &Address, options: &RelayOptions) -> Result<ServerInfo, OpenError> {
         let looking = async {
-            let offers = [[0, 2, 8, 5], [0, 4, 4, 5], [0, 3, 4, 4], [0; 4]];
+            let offers = [[0, 1, 1, 6], [0, 2, 8, 5], [0, 4, 4, 5], [0, 3, 4, 4]];
             let (stream, newest) = shake(address, &options.roots, offers).await?;
             let mut relay = Self::over(stream, newest);
             if !newest.has_logon() {
@@ -326,7 +326,10 @@ impl Relay {
                 }
                 Ok(metadata)
             }
-            ReplyKind::Failure => Err(OpenError::Refused(crate::message::to_failure(&metadata))),
+            ReplyKind::Failure => {
+                let failure = crate::message::to_failure(&metadata);
+                Err(OpenError::Refused(Failure { as_sent: reply, ..failure }))
+            }
             ReplyKind::Ignored | ReplyKind::Record => Err(OpenError::Protocol("no answer".to_owned())),
         }
     }
@@ -350,7 +353,7 @@ pub fn metadata(message: &[u8]) -> Result<Value, String> {
 /// agreed on.
 fn hello(dialect: Dialect, user_agent: &str, auth: &Auth) -> Vec<u8> {
     if dialect.version.major >= 5 {
-        return crate::message::hello(dialect.version.minor, user_agent, auth);
+        return crate::message::hello(dialect.version, user_agent, auth);
     }
     let mut writer = Writer::new();
     writer.structure(Kind::Hello.signature().0, 1);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::support::*;
+use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Auth, Connection, OpenError, Options, Roots};
 use hopcache_packstream::{Reader, Value};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -23,20 +24,22 @@ fn metadata(request: &[u8]) -> Value {
 
 #[tokio::test]
 async fn every_offered_version_is_spoken() {
-    for minor in 0..=4 {
-        let mut script = vec![Step::Handshake(minor), Step::Expect(HELLO)];
-        script.extend((minor > 0).then_some(Step::Expect(LOGON)));
+    let versions = (0..=4).chain(6..=8).map(|minor| Version::new(5, minor));
+    for version in versions.chain([Version::new(6, 0), Version::new(6, 1)]) {
+        let has_logon = version != Version::new(5, 0);
+        let mut script = vec![Step::Handshake(version), Step::Expect(HELLO)];
+        script.extend(has_logon.then_some(Step::Expect(LOGON)));
         script.push(Step::Send(success(&[("server", "Neo4j/5.x".into())])));
-        script.extend((minor > 0).then(|| Step::Send(success(&[]))));
+        script.extend(has_logon.then(|| Step::Send(success(&[]))));
         script.push(Step::Expect(GOODBYE));
         let (address, server) = serve(script).await;
         let connection = Connection::open(&address, &basic(), &options()).await.unwrap();
-        assert_eq!(connection.version(), (5, minor));
+        assert_eq!(connection.version(), version);
         assert_eq!(connection.server(), "Neo4j/5.x");
-        assert_eq!(connection.can_log_on_again(), minor > 0);
+        assert_eq!(connection.can_log_on_again(), has_logon);
         connection.close().await;
         let requests = server.await.unwrap();
-        let with_credentials = metadata(&requests[usize::from(minor > 0)]);
+        let with_credentials = metadata(&requests[usize::from(has_logon)]);
         assert_eq!(with_credentials.get("principal"), Some(&Value::from("ann")));
         assert_eq!(with_credentials.get("credentials"), Some(&Value::from("sesame-1")));
     }
@@ -49,6 +52,8 @@ async fn what_is_no_bolt_5_is_named() {
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "name the Bolt port"),
         (vec![0, 0, 4, 4], "04"),
         (vec![0, 0, 9, 5], "09"),
+        (vec![0, 0, 5, 5], "05"),
+        (vec![0, 0, 2, 6], "06"),
         (vec![0xFF; 4], "FF"),
     ] {
         let error = open_error(vec![Step::Send(answer)]).await;
@@ -88,7 +93,7 @@ async fn nobody_listening_is_unreachable() {
 
 #[tokio::test]
 async fn a_silent_server_is_left_at_the_deadline() {
-    for script in [vec![Step::Hang], vec![Step::Handshake(4), Step::Hang]] {
+    for script in [vec![Step::Hang], vec![Step::Handshake(Version::new(5, 4)), Step::Hang]] {
         let (address, _server) = serve(script).await;
         let options = Options { connect_timeout: Duration::from_millis(50), ..options() };
         let error = Connection::open(&address, &Auth::None, &options).await.unwrap_err();
@@ -216,19 +221,20 @@ async fn a_self_signed_certificate_passes_with_ssc_and_only_there() {
 /// F25: a probe needs no credentials, and the server's answer to HELLO does not matter.
 #[tokio::test]
 async fn a_probe_says_whether_a_bolt_server_is_there() {
-    for (minor, answer) in [
-        (4, success(&[("server", "Neo4j/5.x".into())])),
-        (1, failure("Neo.TransientError.Request.NoThreadsAvailable")),
+    for (version, answer) in [
+        (Version::new(6, 1), success(&[("server", "Neo4j/2026.x".into())])),
+        (Version::new(5, 4), success(&[("server", "Neo4j/5.x".into())])),
+        (Version::new(5, 1), failure("Neo.TransientError.Request.NoThreadsAvailable")),
     ] {
         let script =
-            vec![Step::Handshake(minor), Step::Expect(HELLO), Step::Send(answer), Step::Expect(GOODBYE)];
+            vec![Step::Handshake(version), Step::Expect(HELLO), Step::Send(answer), Step::Expect(GOODBYE)];
         let (address, server) = serve(script).await;
         Connection::probe(&address, &options()).await.unwrap();
         let requests = server.await.unwrap();
         assert_eq!(metadata(&requests[0]).get("credentials"), None);
     }
     // Before 5.1 HELLO is the log-on, so the handshake has to be enough.
-    let (address, _server) = serve(vec![Step::Handshake(0)]).await;
+    let (address, _server) = serve(vec![Step::Handshake(Version::new(5, 0))]).await;
     Connection::probe(&address, &options()).await.unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hopcache_bolt::server::Version;
 use hopcache_bolt::{Auth, Connection, Options, Relay, RelayOptions, Run, RunFault};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
@@ -14,7 +15,7 @@ use super::support::{
 fn greeted(hints: Value) -> Vec<Step> {
     let hello = success(&[("server", "Neo4j/5.26.0".into()), ("hints", hints)]);
     vec![
-        Step::Handshake(4),
+        Step::Handshake(Version::new(5, 4)),
         Step::Expect(HELLO),
         Step::Expect(LOGON),
         Step::Send(hello),
@@ -91,7 +92,12 @@ async fn without_a_hint_the_bound_is_the_callers() {
 async fn the_servers_hint_is_known_without_a_log_on() {
     for (hints, told) in [(hint(20), Some(Duration::from_secs(20))), (Value::Null, None)] {
         let hello = success(&[("server", "Neo4j/5.26.0".into()), ("hints", hints)]);
-        let script = vec![Step::Handshake(8), Step::Expect(HELLO), Step::Send(hello), Step::Expect(GOODBYE)];
+        let script = vec![
+            Step::Handshake(Version::new(5, 8)),
+            Step::Expect(HELLO),
+            Step::Send(hello),
+            Step::Expect(GOODBYE),
+        ];
         let (address, _server) = serve(script).await;
         let options = RelayOptions {
             user_agent: "test".to_owned(),

@@ -43,7 +43,7 @@ impl Statement {
     ///
     /// let verdict = |text| Statement::of(text, &Allowed::default(), true).lexed;
     /// assert_eq!(verdict("MATCH (n:A) RETURN n.x IS :: INTEGER AS x"), Lexed::PerhapsRead);
-    /// assert_eq!(verdict("MATCH (n:A) FILTER n.x > 1 RETURN n").as_str(), "unreadable");
+    /// assert_eq!(verdict("MATCH (n:A) SEARCH n IN (VECTOR INDEX i FOR $v LIMIT 3) RETURN n").as_str(), "unreadable");
     /// ```
     #[must_use]
     pub fn of(text: &str, allowed: &Allowed, shares: bool) -> Self {

@@ -5,7 +5,10 @@ pub(crate) const CHANGES: [&str; 9] =
     ["CREATE", "MERGE", "INSERT", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH"];
 
 /// Clauses that begin a statement and change nothing themselves.
-pub(crate) const READS: [&str; 7] = ["MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL", "FINISH"];
+pub(crate) const READS: [&str; 15] = [
+    "MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL", "FINISH", "LET", "FOR", "FILTER", "WHEN",
+    "ORDER", "SKIP", "OFFSET", "LIMIT",
+];
 
 /// Commands that change servers, databases and names.
 pub(crate) const SERVERS: [&str; 7] =

@@ -20,7 +20,7 @@ const LOCKED: &str = "Neo.TransientError.Transaction.LockAcquisitionTimeout";
 
 /// A statement's own failure.
 pub(crate) fn failed(code: &str, message: impl Into<String>) -> OriginFault {
-    OriginFault::Failed(Neo4jFailure { code: code.to_owned(), message: message.into() })
+    OriginFault::Failed(Neo4jFailure { code: code.to_owned(), message: message.into(), as_sent: Vec::new() })
 }
 
 /// Neo4j's code for a refusal or failure of the library. Going over a bound of memory is the statement's failure and
@@ -39,7 +39,11 @@ pub(crate) fn of_library(error: &GraphError) -> OriginFault {
         GraphError::InvalidName { .. } => failed(SYNTAX, error.to_string()),
         // SQLite's busy and locked: another write holds the file for longer than the busy timeout.
         GraphError::Storage { source, .. } if source.to_string().contains("locked") => {
-            OriginFault::Transient(Neo4jFailure { code: LOCKED.to_owned(), message: error.to_string() })
+            OriginFault::Transient(Neo4jFailure {
+                code: LOCKED.to_owned(),
+                message: error.to_string(),
+                as_sent: Vec::new(),
+            })
         }
         _ => failed(FAILED, error.to_string()),
     }

@@ -45,6 +45,7 @@ fn parameter(name: &str, value: Packed) -> Result<Graph, BadParameter> {
         Packed::Float(number) => Graph::F64(number),
         Packed::String(text) => Graph::String(text),
         Packed::Bytes(_) => return Err(BadParameter::Unsupported(name.to_owned(), "byte arrays")),
+        Packed::Uuid(_) => return Err(BadParameter::Unsupported(name.to_owned(), "UUIDs")),
         Packed::List(items) => {
             Graph::List(items.into_iter().map(|item| parameter(name, item)).collect::<Result<_, _>>()?)
         }

@@ -27,6 +27,12 @@ pub(crate) async fn document(urls: &Urls<'_>, server: &Neo4jServer, me: &NodeNam
     }
     if let Some((scheme, host)) = urls.http {
         add("query", format!("{scheme}://{host}/db/{{databaseName}}/query/v2"));
+        if server.generation().names_api_versions() {
+            add(
+                "query_api",
+                format!("{scheme}://{host}/db/{{databaseName}}/query/v{{queryApiMajorVersion}}"),
+            );
+        }
     }
     add("neo4j_version", server.version().await);
     if let Some(edition) = server.edition() {
@@ -34,6 +40,9 @@ pub(crate) async fn document(urls: &Urls<'_>, server: &Neo4jServer, me: &NodeNam
     }
     add("hopcache_version", env!("CARGO_PKG_VERSION").to_owned());
     add("hopcache_node", me.as_str().to_owned());
+    if server.generation().names_api_versions() {
+        document.insert("query_api_versions".to_owned(), Value::Array(vec!["2.0".into()]));
+    }
     Value::Object(document).to_string()
 }
 

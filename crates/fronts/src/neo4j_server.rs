@@ -15,6 +15,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{AccessMode, Origin, OriginRun, RunBookmarks};
 use hopcache_neo4j::relays::Relays;
 use hopcache_packstream::{Value, decode};
+use hopcache_queryapi::Generation;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -60,6 +61,12 @@ impl Neo4jServer {
         let agent = known.and_then(|info| info.agent);
         let version = agent.as_deref().and_then(|agent| agent.strip_prefix("Neo4j/"));
         version.unwrap_or(VERSION_DEFAULT).to_owned()
+    }
+
+    /// Which Query API it has, by its last answer: nobody is asked, so a request does not wait for it.
+    pub(crate) fn generation(&self) -> Generation {
+        let agent = self.relays.as_ref().and_then(|relays| relays.last_info()).and_then(|info| info.agent);
+        agent.map_or(Generation::NEO4J_5, |agent| Generation::of(&agent))
     }
 
     /// The edition, for example `community`. `None` until Neo4j has told it.

@@ -101,7 +101,8 @@ async fn what_repeating_cannot_help_is_a_client_error() {
 #[tokio::test]
 async fn records_before_a_failure_are_left_out_where_they_are_too_many() {
     let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
-    let fault = OriginFault::Failed(Neo4jFailure { code, message: "/ by zero".to_owned() });
+    let fault =
+        OriginFault::Failed(Neo4jFailure { code, message: "/ by zero".to_owned(), as_sent: Vec::new() });
     for (rows, shown) in [(3, 3), (2_000_000, 0)] {
         let error = OriginError {
             fields: Some(vec!["x".to_owned()]),

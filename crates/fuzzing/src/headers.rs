@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hopcache_queryapi::Generation;
 use hopcache_queryapi::headers::authorization::{self, Credentials};
 use hopcache_queryapi::headers::cache_control::{self, MaxStale};
 use hopcache_queryapi::headers::hint::{self, DEGREE_MAX, TTL_S_MAX, VOLATILITY};
@@ -15,8 +16,10 @@ pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     check_hint(text);
     check_cache_control(text);
-    for error in
-        [media::content_type(Some(text)).err(), media::accept(Some(text)).err()].into_iter().flatten()
+    for error in [Generation::NEO4J_5, Generation::of("2026.09.0")]
+        .into_iter()
+        .flat_map(|of| [media::content_type(Some(text), of).err(), media::accept(Some(text), of).err()])
+        .flatten()
     {
         assert!(matches!(error.status(), 400 | 406 | 415), "{error}");
     }

@@ -1,8 +1,9 @@
 //! PackStream, and a stored result's form in it.
 
 use bytes::Bytes;
+use hopcache_bolt::server::Version;
 use hopcache_bolt::server::old_values::{
-    LEGACY_DATE_TIME, LEGACY_DATE_TIME_ZONE, OldForm, has_other_times, rewrite,
+    LEGACY_DATE_TIME, LEGACY_DATE_TIME_ZONE, OldForm, has_other_values, may_have_new_values, rewrite,
 };
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value, decode, encode, encode_canonical, tag};
@@ -68,38 +69,44 @@ fn items(value: &Value) -> usize {
     }
 }
 
-/// The form for Bolt 4 is PackStream again, has no structure that only Bolt 5 has, and is never larger by more than its
-/// longer times.
+/// The form for an older version is PackStream again, has no structure that only newer ones have, and is never larger by
+/// more than a map in the place of an empty vector.
 pub(crate) fn check_old_values(bytes: &[u8]) {
     fn berlin(zone: &str, utc_s: i64) -> Option<i32> {
         (zone.len() < 40).then_some(if utc_s % 2 == 0 { 7_200 } else { -3_600 })
     }
-    for has_utc in [false, true] {
-        let _ = has_other_times(bytes, has_utc);
-        let mut old = Vec::new();
-        if rewrite(bytes, OldForm { has_utc, offset_of: berlin }, &mut old).is_err() {
-            continue;
+    for (major, minor) in [(4, 4), (5, 8), (6, 0)] {
+        for has_utc in [false, true] {
+            let version = Version::new(major, minor);
+            let _ = has_other_values(bytes, version, has_utc);
+            let (form, mut old) = (OldForm { version, has_utc, offset_of: berlin }, Vec::new());
+            let Ok(replaced) = rewrite(bytes, form, &mut old) else { continue };
+            let value = decode(&old).expect("the old form is one value");
+            assert!(old.len() <= 8 * bytes.len());
+            assert!(may_have_new_values(bytes) || replaced.is_none(), "what is missed is not replaced");
+            assert_no_new(&value, (version, has_utc));
         }
-        let value = decode(&old).expect("the old form is one value");
-        assert!(old.len() <= 2 * bytes.len());
-        assert_no_new(&value, has_utc);
     }
 }
 
-fn assert_no_new(value: &Value, has_utc: bool) {
+fn assert_no_new(value: &Value, (version, has_utc): (Version, bool)) {
+    let within = |inner: &Value| assert_no_new(inner, (version, has_utc));
     match value {
-        Value::List(items) => items.iter().for_each(|item| assert_no_new(item, has_utc)),
-        Value::Map(pairs) => pairs.iter().for_each(|(_, item)| assert_no_new(item, has_utc)),
+        Value::List(items) => items.iter().for_each(within),
+        Value::Map(pairs) => pairs.iter().for_each(|(_, item)| within(item)),
         Value::Struct { tag, fields } => {
             let len = fields.len();
             match *tag {
+                tag::VECTOR | tag::UNSUPPORTED => assert!(version.major > 5),
+                _ if version.major > 4 => {}
                 tag::NODE | tag::UNBOUND_RELATIONSHIP => assert_eq!(len, 3),
                 tag::RELATIONSHIP => assert_eq!(len, 5),
                 tag::DATE_TIME | tag::DATE_TIME_ZONE => assert!(has_utc),
                 _ => {}
             }
-            fields.iter().for_each(|field| assert_no_new(field, has_utc));
+            fields.iter().for_each(within);
         }
+        Value::Uuid(_) => unreachable!("Bolt 6.1 alone has UUIDs"),
         _ => {}
     }
 }
@@ -123,7 +130,7 @@ fn map(pairs: &[(&str, Value)]) -> Value {
     Value::Map(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
 }
 
-/// A value of every type that Bolt 5 has.
+/// A value of every type that Bolt has.
 pub(crate) fn every_type() -> Vec<Value> {
     let ints = |numbers: &[i64]| numbers.iter().copied().map(Value::Int).collect::<Vec<_>>();
     let floats = |srid: i64, at: &[f64]| {
@@ -161,6 +168,9 @@ pub(crate) fn every_type() -> Vec<Value> {
         structure(tag::DURATION, ints(&[14, -3, 5, 700])),
         structure(tag::POINT_2D, floats(4326, &[12.5, 55.0])),
         structure(tag::POINT_3D, floats(9157, &[1.0, 2.0, -0.0])),
+        structure(tag::VECTOR, vec![Value::Bytes(vec![0xC9]), Value::Bytes(vec![0, 1, 0xFF, 0xFE])]),
+        structure(tag::UNSUPPORTED, vec!["X".into(), Value::Int(6), Value::Int(2), map(&[])]),
+        Value::Uuid([7; 16]),
     ]
 }
 

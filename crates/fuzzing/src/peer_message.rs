@@ -454,7 +454,8 @@ fn replies() -> Vec<Reply> {
             was_sent: false,
         })
     };
-    let failure = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
+    let failure =
+        Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned(), as_sent: Vec::new() };
     let (age_ms, ttl_ms) = (Some(Millis(3)), Some(40));
     let fresh = How { class: Class::Hit, age_ms, ttl_ms, detail: None, is_proved: true };
     let body = Answer::Body(Bytes::from_static(b"{}"));

@@ -1,7 +1,7 @@
 //! Any bytes as records and summary: they become JSON or are refused, and the JSON is never much larger than its input.
 
 use hopcache_packstream::{Reader, Value, encode};
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, Times, render};
 
 use crate::packed::{every_type, summary};
 
@@ -16,18 +16,36 @@ pub(crate) fn check(bytes: &[u8]) {
     let records = if summary.is_some() { reader.rest() } else { bytes };
     let summary = summary.unwrap_or(Value::Null);
     let names = ["a".to_owned(), "\u{0}\"\u{2028}".to_owned()];
-    for encoding in [Encoding::Plain, Encoding::Typed] {
+    for encoding in Encoding::ALL {
         for counters in [Counters::Include, Counters::Omit] {
-            let view =
-                ResultView { fields: &names, records, summary: &summary, bookmarks: &names, errors: &[] };
-            let Ok(body) = render(&view, ResponseForm { encoding, counters }) else { continue };
+            let view = ResultView {
+                kind: None,
+                fields: &names,
+                records,
+                summary: &summary,
+                bookmarks: &names,
+                errors: &[],
+            };
+            let Ok(body) = render(&view, ResponseForm { encoding, counters, times: Times::Omit }) else {
+                continue;
+            };
             assert!(body.len() <= GROWTH_MAX * bytes.len() + 1024, "{} of {}", body.len(), bytes.len());
             assert_json(&body);
         }
     }
     let errors = [(names[1].clone(), String::from_utf8_lossy(bytes).into_owned())];
-    let view = ResultView { fields: &names, records, summary: &summary, bookmarks: &[], errors: &errors };
-    if let Ok(body) = render(&view, ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit }) {
+    let view = ResultView {
+        kind: None,
+        fields: &names,
+        records,
+        summary: &summary,
+        bookmarks: &[],
+        errors: &errors,
+    };
+    if let Ok(body) = render(
+        &view,
+        ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit },
+    ) {
         assert_json(&body);
     }
 }

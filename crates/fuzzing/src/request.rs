@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 
 use hopcache_packstream::{Value, decode, encode, encode_canonical};
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, Times, render};
 use hopcache_queryapi::request::{QueryRequest, parse};
 use serde_json::Value as Json;
 
 pub(crate) fn check(bytes: &[u8]) {
-    for encoding in [Encoding::Plain, Encoding::Typed] {
+    for encoding in Encoding::ALL {
         match parse(bytes, encoding) {
             Ok(request) => {
                 let params = canonical(&request);
-                if encoding == Encoding::Typed {
+                if encoding == Encoding::TypedV12 {
                     survives_the_round_trip(&params);
                 }
             }
@@ -45,16 +45,22 @@ fn survives_the_round_trip(params: &Value) {
         return;
     }
     let records = encode(&Value::List(vec![params.clone()]));
-    let view =
-        ResultView { fields: &[], records: &records, summary: &Value::Null, bookmarks: &[], errors: &[] };
-    let form = ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit };
+    let view = ResultView {
+        kind: None,
+        fields: &[],
+        records: &records,
+        summary: &Value::Null,
+        bookmarks: &[],
+        errors: &[],
+    };
+    let form = ResponseForm { encoding: Encoding::TypedV12, counters: Counters::Omit, times: Times::Omit };
     // A value that no result can have (a point of an unknown system) is an error, as it is on the server.
     let Ok(body) = render(&view, form) else { return };
     let body = String::from_utf8(body).expect("JSON is text");
     let start = body.find("\"values\":[[").expect("values") + 11;
     let end = body.rfind("]]}").expect("the end of the values");
     let again = format!("{{\"statement\":\"x\",\"parameters\":{{\"p\":{}}}}}", &body[start..end]);
-    let Ok(read) = parse(again.as_bytes(), Encoding::Typed) else {
+    let Ok(read) = parse(again.as_bytes(), Encoding::TypedV12) else {
         // One level deeper than it was: only that may be too much.
         assert!(depth(params) + 2 > hopcache_packstream::DEPTH_MAX, "{again}");
         return;

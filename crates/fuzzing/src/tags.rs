@@ -66,7 +66,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     own.chain(super::cypher::seeds()).collect()
 }
 
-const TEXTS: [&str; 16] = [
+const TEXTS: [&str; 19] = [
     "MATCH (a:A {x: 1})-[r:R|!S*0..2]->(b:$($k)) WHERE EXISTS { (a)--(:B) } RETURN a { .*, c: [x IN a.l | x.y] }, b",
     "MATCH (a:A&!B) OPTIONAL MATCH (a)-[r]-(:%) WITH a, count(r) AS c WHERE COUNT { (a) } > c RETURN DISTINCT a.x",
     "MATCH p = shortestPath((a:A)-[:R*..3]-(b)) RETURN [n IN nodes(p) | n.x], length(p) ORDER BY b.y LIMIT 3",
@@ -82,5 +82,8 @@ const TEXTS: [&str; 16] = [
     "LOAD CSV WITH HEADERS FROM 'file:///x' AS row MERGE (n:A {x: row.x}) SET n += row",
     "CREATE (n:A {x: 1}) WITH n MATCH (m:`B ``c`) USING INDEX m:`B ``c`(x) WHERE m.x = n.x SET m.y = n.x FINISH",
     "RETURN [x IN size(1 IS :: INTEGER) | x]",
+    "MATCH ACYCLIC (n:A)-[:R]->{1,3}(m) LET x = n.x, o = [m] FILTER x > 1 AND m IS LABELED B FOR p IN o RETURN p.y AS y, count(*) AS c GROUP BY p.z",
+    "{ MATCH (n:A) ORDER BY n.x LIMIT 3 RETURN n } NEXT WHEN EXISTS { (n)--(:B) } THEN { RETURN n.y AS y } ELSE RETURN property_exists(n, k) AS y",
+    "FOR row IN $rows MERGE (n:A {x: row.x}) SET n += row RETURN n NEXT WHEN n.y = 1 THEN SET n:B ELSE DETACH DELETE n",
     "EXPLAIN MATCH (n) RETURN rand()",
 ];

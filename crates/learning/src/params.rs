@@ -23,7 +23,7 @@ pub enum Kind {
     List,
     /// A map.
     Map,
-    /// A structure, such as a date or a point.
+    /// A structure, such as a date or a point, or a UUID.
     Struct,
 }
 
@@ -40,7 +40,7 @@ impl Kind {
             Token::Str(_) => Self::Text,
             Token::List(_) => Self::List,
             Token::Map(_) => Self::Map,
-            Token::Struct { .. } => Self::Struct,
+            Token::Struct { .. } | Token::Uuid(_) => Self::Struct,
         })
     }
 }

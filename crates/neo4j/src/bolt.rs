@@ -322,6 +322,7 @@ impl Origin for BoltOrigin {
             OriginFault::Failed(Neo4jFailure {
                 code: "Neo.DatabaseError.General.UnknownError".to_owned(),
                 message: format!("EXPLAIN gave the statement type {kind:?}, which is not known"),
+                as_sent: Vec::new(),
             })
             .into()
         })

@@ -64,6 +64,7 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         fault @ RunFault::BadParameters => OriginFault::Failed(Neo4jFailure {
             code: "Neo.ClientError.Request.Invalid".to_owned(),
             message: fault.to_string(),
+            as_sent: Vec::new(),
         }),
         // What one connection met says nothing about the server.
         fault @ RunFault::NotReady => OriginFault::Cut(fault.to_string()),
@@ -75,8 +76,8 @@ pub(super) fn of_run(error: RunError) -> OriginError {
 /// the transaction is over: the client has set that time.
 pub fn of_transaction(error: RunError) -> OriginError {
     match error.fault {
-        RunFault::Failed(Failure { code, message, .. }) => OriginError {
-            kind: OriginFault::Failed(Neo4jFailure { code, message }),
+        RunFault::Failed(Failure { code, message, as_sent }) => OriginError {
+            kind: OriginFault::Failed(Neo4jFailure { code, message, as_sent: as_sent.into() }),
             fields: error.fields,
             records: error.records,
             was_sent: true,
@@ -100,7 +101,11 @@ pub fn must_change_password(error: &Neo4jFailure) -> bool {
 /// The same for a log-on: Neo4j accepts it, and refuses every statement but the change. No client sees the message.
 pub(super) fn password_to_change() -> OriginFault {
     let message = "The password has to be changed.".to_owned();
-    OriginFault::Unauthorized(Neo4jFailure { code: MUST_CHANGE_CODE.to_owned(), message })
+    OriginFault::Unauthorized(Neo4jFailure {
+        code: MUST_CHANGE_CODE.to_owned(),
+        message,
+        as_sent: Vec::new(),
+    })
 }
 
 /// Like [`is_credential_refusal`], for a fault.
@@ -109,11 +114,11 @@ pub(super) fn ends_connections(fault: &OriginFault) -> bool {
 }
 
 fn of_failure(failure: Failure) -> OriginFault {
-    let Failure { code, message, .. } = failure;
+    let Failure { code, message, as_sent } = failure;
     if code == OUR_TIME_CODE {
         return OriginFault::TimedOut;
     }
-    let failure = Neo4jFailure { code, message };
+    let failure = Neo4jFailure { code, message, as_sent: as_sent.into() };
     if CREDENTIAL_CODES.contains(&failure.code.as_str()) {
         OriginFault::Unauthorized(failure)
     } else if failure.code.starts_with(TRANSIENT_CODE_START) {

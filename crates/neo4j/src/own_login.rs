@@ -105,7 +105,7 @@ mod tests {
                 return Ok(());
             }
             let code = "Neo.ClientError.Security.Unauthorized".to_owned();
-            let failure = Neo4jFailure { code, message: String::new() };
+            let failure = Neo4jFailure { code, message: String::new(), as_sent: Vec::new() };
             self.refusal.refused(&failure);
             Err(OriginFault::Unauthorized(failure).into())
         }

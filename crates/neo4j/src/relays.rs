@@ -26,7 +26,7 @@ use super::pools::Fingerprint;
 use super::service_login::auth_of;
 use super::settings::{Login, SharedOrigin};
 
-/// The newest version whose values the engine's runs keep.
+/// The version of gathered results where the server has nothing newer than Bolt 5: its notifications need no translation.
 const GATHERING_VERSION: Version = Version::new(5, 4);
 
 /// The principal of a relay, and its version and patches.
@@ -102,6 +102,12 @@ impl Relays {
             if state.info.is_some() { limits::SERVER_INFO_MS } else { limits::SERVER_INFO_RETRY_MS };
         state.look_again_at = Some(Instant::now() + Duration::from_millis(pause_ms));
         state.info.clone()
+    }
+
+    /// The server's last answer, however old. Nobody is asked.
+    #[must_use]
+    pub fn last_info(&self) -> Option<ServerInfo> {
+        self.state.lock().info.clone()
     }
 
     /// The known answer, if it is young enough.
@@ -189,7 +195,8 @@ impl Relays {
     /// The version of relays whose results are gathered: values have the forms that the engine's runs keep.
     pub async fn gathering_version(&self) -> Version {
         let newest = self.server_info().await.map_or(GATHERING_VERSION, |info| info.newest);
-        if newest.at_least(5, 4) { GATHERING_VERSION } else { newest }
+        let is_of_bolt_5 = newest.at_least(5, 4) && !newest.has_vectors();
+        if is_of_bolt_5 { GATHERING_VERSION } else { newest }
     }
 
     /// How a relay is reset.

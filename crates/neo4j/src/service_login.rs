@@ -117,7 +117,7 @@ impl ServiceLogin {
                     self.accepted(found);
                 }
                 Err(OpenError::Refused(Failure { code, message, .. })) => {
-                    self.turned_down(found, &Neo4jFailure { code, message });
+                    self.turned_down(found, &Neo4jFailure { code, message, as_sent: Vec::new() });
                 }
                 Err(error) => tracing::debug!(%error, "a new password is tried again"),
             }

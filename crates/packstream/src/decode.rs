@@ -55,6 +55,8 @@ pub enum Token<'a> {
         /// Number of fields.
         len: usize,
     },
+    /// A UUID (from Bolt 6.1 on).
+    Uuid([u8; 16]),
 }
 
 /// Pulls tokens off a slice; borrows text and bytes from it.
@@ -128,6 +130,7 @@ impl<'a> Reader<'a> {
                 let len = self.size(marker - 0xD8)?;
                 self.map(len)?
             }
+            0xE0 => Token::Uuid(self.take()?),
             other => return Err(DecodeError::Marker(other)),
         })
     }
@@ -217,6 +220,7 @@ impl<'a> Reader<'a> {
             Token::Float(number) => Value::Float(number),
             Token::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
             Token::Str(text) => Value::String(text.to_owned()),
+            Token::Uuid(bytes) => Value::Uuid(bytes),
             Token::List(len) => Value::List(self.trees(len, depth)?),
             Token::Struct { tag, len } => Value::Struct { tag, fields: self.trees(len, depth)? },
             Token::Map(len) => {

@@ -80,6 +80,12 @@ impl Writer {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
+    /// Writes a UUID, which only Bolt 6.1 and later have.
+    pub fn uuid(&mut self, bytes: [u8; 16]) {
+        self.bytes.push(0xE0);
+        self.bytes.extend_from_slice(&bytes);
+    }
+
     /// Opens a list; `len` values follow.
     pub fn list(&mut self, len: usize) {
         self.size(&LIST, len);
@@ -136,6 +142,7 @@ impl Writer {
             Value::Float(number) => self.float(*number),
             Value::Bytes(bytes) => self.bytes(bytes),
             Value::String(text) => self.string(text),
+            Value::Uuid(bytes) => self.uuid(*bytes),
             Value::List(items) => {
                 self.list(items.len());
                 items.iter().for_each(|item| self.tree(item, canonical));

@@ -1,20 +1,22 @@
-//! PackStream, the value format of Bolt 5: what a result is kept in, what parameters are sent in, and
+//! PackStream, the value format of Bolt: what a result is kept in, what parameters are sent in, and
 //! the canonical form that a query key is computed over.
 //!
 //! This crate decides how values become bytes and back. It never does IO, never allocates by a
 //! length that the bytes only claim, and never recurses deeper than [`DEPTH_MAX`]. Values that are only passed over may nest
 //! deeper: nothing recurses for them.
 //!
-//! Source: the Bolt Protocol documentation, "PackStream version 1" and "Structure semantics"
-//! (Neo4j, Bolt 5.x).
+//! Sources: the Bolt Protocol documentation, "PackStream version 1" and "Structure semantics" (Neo4j, Bolt 5.x), and
+//! the bytes of Neo4j 2026.09 for what came with Bolt 6: vectors, unsupported types, and UUIDs with a marker of their own.
 
 mod decode;
 mod encode;
 mod value;
+mod vector;
 
 pub use decode::{DecodeError, Reader, Token, decode};
 pub use encode::{Writer, encode, encode_canonical};
 pub use value::Value;
+pub use vector::{CoordinateType, Vector};
 
 /// Deepest nesting of lists, maps and structures that becomes a tree or another format: lists of lists of … Neo4j writes
 /// and reads JSON of 1,000 levels. The bound keeps hostile bytes off the stack.
@@ -24,7 +26,7 @@ pub const DEPTH_MAX: usize = 1_000;
 /// bound is for hostile bytes: a level takes 16 bytes while a value is passed over.
 pub const PASSED_DEPTH_MAX: usize = 1 << 16;
 
-/// Signatures of the structures that Bolt 5 values use.
+/// Signatures of the structures that values use.
 pub mod tag {
     /// Node: id, labels, properties, element id.
     pub const NODE: u8 = 0x4E;
@@ -52,4 +54,10 @@ pub mod tag {
     pub const POINT_2D: u8 = 0x58;
     /// Point in three dimensions: SRID, x, y, z.
     pub const POINT_3D: u8 = 0x59;
+    /// Vector: the type of its coordinates as the marker byte of their PackStream numbers, and all of them as big-endian
+    /// bytes (Bolt 6.0).
+    pub const VECTOR: u8 = 0x56;
+    /// A value of a type that the connection's version does not have: name of the type, the least major and minor version
+    /// that has it, and a map that may have a message (Bolt 6.0).
+    pub const UNSUPPORTED: u8 = 0x3F;
 }

@@ -20,6 +20,8 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// UTF-8 text.
     String(String),
+    /// A UUID, which only Bolt 6.1 and later have.
+    Uuid([u8; 16]),
     /// Values in order.
     List(Vec<Value>),
     /// Keys and values in the order written.

@@ -2,7 +2,8 @@
 //! without end or allocate by a claimed length (I13, F33).
 
 use hopcache_packstream::{
-    DEPTH_MAX, DecodeError, PASSED_DEPTH_MAX, Reader, Value, decode, encode, encode_canonical,
+    CoordinateType, DEPTH_MAX, DecodeError, PASSED_DEPTH_MAX, Reader, Value, Vector, decode, encode,
+    encode_canonical,
 };
 use proptest::prelude::*;
 
@@ -17,6 +18,7 @@ fn leaf() -> impl Strategy<Value = Value> {
             .prop_map(Value::Float),
         proptest::collection::vec(any::<u8>(), 0..300).prop_map(Value::Bytes),
         ".{0,40}".prop_map(Value::String),
+        any::<[u8; 16]>().prop_map(Value::Uuid),
     ]
 }
 
@@ -78,6 +80,23 @@ proptest! {
     fn arbitrary_bytes_panic_nobody(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes);
         let _ = Reader::new(&bytes).skip();
+    }
+}
+
+/// As Neo4j 2026.09 has sent them at Bolt 6.1.
+#[test]
+fn uuids_and_vectors_have_the_bytes_of_bolt_6() {
+    let mut uuid = vec![0xE0];
+    uuid.extend_from_slice(&0x550e_8400_e29b_41d4_a716_4466_5544_0000_u128.to_be_bytes());
+    let value = decode(&uuid).unwrap();
+    assert_eq!(value, Value::Uuid(0x550e_8400_e29b_41d4_a716_4466_5544_0000_u128.to_be_bytes()));
+    assert_eq!(encode(&value), uuid);
+    let floats = [0xB2, 0x56, 0xCC, 1, 0xC6, 0xCC, 8, 0x3F, 0x80, 0, 0, 0x40, 0, 0, 0];
+    let mut reader = Reader::new(&floats[2..]);
+    let vector = Vector::read(&mut reader).unwrap().unwrap();
+    assert_eq!((vector.of, vector.dimensions()), (CoordinateType::Float32, 2));
+    for wrong in [&[0xCC, 1, 0xC6, 0xCC, 3, 1, 2, 3][..], &[0xCC, 1, 0x01, 0xCC, 0], &[0x01, 0xCC, 0]] {
+        assert_eq!(Vector::read(&mut Reader::new(wrong)), Ok(None), "{wrong:02X?}");
     }
 }
 

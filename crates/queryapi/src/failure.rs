@@ -6,6 +6,15 @@ use crate::render;
 /// Status of a success, and of a failure that came after the column names were known.
 pub const ACCEPTED: u16 = 202;
 
+/// Code of a request that is refused for its form, and of a value that the answer's media type does not have.
+pub const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
+
+/// The message about a type that a media type does not have.
+#[must_use]
+pub fn unsupported_type(name: &str) -> String {
+    format!("Type {name} is not supported.")
+}
+
 /// The body `{"errors":[{"code":…,"message":…}]}`.
 #[must_use]
 pub fn body(code: &str, message: &str) -> Vec<u8> {

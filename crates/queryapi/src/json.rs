@@ -105,26 +105,42 @@ pub(crate) fn padded(out: &mut Vec<u8>, number: u64, width: usize) {
 /// specification of JDK 19 and later has it. JDK 17 writes a digit or two more for a few values
 /// (`8.409999999999999E21` where this is `8.41E21`); both read back as the same double.
 pub(crate) fn float(out: &mut Vec<u8>, number: f64) {
+    if sign_or_word(out, number) {
+        let mut text = [0_u8; 32];
+        let (digits, exponent) = scientific(&mut text, number.abs());
+        lay_out(out, digits, exponent);
+    }
+}
+
+/// Appends a 32-bit float in the form of Java's `Float.toString`, as [`float`] does.
+pub(crate) fn float32(out: &mut Vec<u8>, number: f32) {
+    if sign_or_word(out, f64::from(number)) {
+        let mut text = [0_u8; 32];
+        let (digits, exponent) = scientific(&mut text, number.abs());
+        lay_out(out, digits, exponent);
+    }
+}
+
+/// Appends the sign, or the whole number if it has no digits of its own. Returns whether digits have to follow.
+fn sign_or_word(out: &mut Vec<u8>, number: f64) -> bool {
     if number.is_nan() {
-        return out.extend_from_slice(b"NaN");
+        out.extend_from_slice(b"NaN");
+        return false;
     }
     if number.is_sign_negative() {
         out.push(b'-');
     }
-    let size = number.abs();
-    if size.is_infinite() {
-        return out.extend_from_slice(b"Infinity");
-    }
-    if size == 0.0 {
-        return out.extend_from_slice(b"0.0");
-    }
-    let mut text = [0_u8; 32];
-    let (digits, exponent) = scientific(&mut text, size);
-    lay_out(out, digits, exponent);
+    let word: &[u8] = match number.abs() {
+        size if size.is_infinite() => b"Infinity",
+        0.0 => b"0.0",
+        _ => return true,
+    };
+    out.extend_from_slice(word);
+    false
 }
 
-/// Significant digits of a positive finite double, and the power of ten of the first.
-fn scientific(text: &mut [u8; 32], size: f64) -> (&[u8], i32) {
+/// Significant digits of a positive finite float, and the power of ten of the first.
+fn scientific(text: &mut [u8; 32], size: impl std::fmt::LowerExp) -> (&[u8], i32) {
     let mut len = write_into(text, format_args!("{size:e}"));
     // A single digit: Java takes the closest two-digit decimal (4.9E-324, where 5E-324 would do).
     if text[..len].get(1) == Some(&b'e') {

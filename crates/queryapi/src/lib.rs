@@ -4,9 +4,11 @@
 //! and status of a failure ([`failure`]), and how our headers are read and written ([`headers`]). It never does IO,
 //! never panics on bytes from outside, and knows no cache.
 //!
-//! Source of every rule: the answers of the server itself (5.26.12). `tests/differential.rs` asks it again.
+//! Source of every rule: the answers of the server itself (5.26.12, and 2026.09.0 for what came later). `tests/differential.rs` asks
+//! it again.
 
 pub mod failure;
+mod generation;
 pub mod headers;
 mod json;
 pub mod render;
@@ -14,6 +16,7 @@ pub mod request;
 mod temporal;
 mod zone;
 
+pub use generation::Generation;
 pub use zone::zone_offset_s;
 
 #[cfg(test)]

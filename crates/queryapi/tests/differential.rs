@@ -4,7 +4,7 @@
 use super::bolt::{Bolt, post};
 use hopcache_packstream::{Value, decode};
 use hopcache_queryapi::headers::media;
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, Times, render};
 use hopcache_queryapi::request;
 
 const GOLDEN: &str = include_str!("../../../tests/golden/query_api_statements.json");
@@ -24,6 +24,7 @@ fn ours(bolt: &mut Bolt, statement: &str, parameters: Value, form: ResponseForm)
     let text = |name| run.end.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
     let errors = if run.failed { vec![(text("code"), text("message"))] } else { vec![] };
     let view = ResultView {
+        kind: None,
         fields: &run.fields,
         records: &run.records,
         summary: &run.end,
@@ -48,7 +49,12 @@ fn every_golden_statement_renders_as_the_servers_own_answer() {
             let body = serde_json::json!({"statement": statement, "includeCounters": include}).to_string();
             let (status, theirs) = post(body.as_bytes(), media::PLAIN, media::name(encoding));
             assert_eq!(status, 202, "{statement}: {theirs}");
-            let ours = ours(&mut bolt, statement, Value::Map(vec![]), ResponseForm { encoding, counters });
+            let ours = ours(
+                &mut bolt,
+                statement,
+                Value::Map(vec![]),
+                ResponseForm { encoding, counters, times: Times::Omit },
+            );
             if without_bookmarks(&ours) != without_bookmarks(&theirs) {
                 differences.push(format!("{statement}\n  ours   {ours}\n  theirs {theirs}"));
             }
@@ -70,7 +76,11 @@ fn every_golden_request_is_read_as_the_server_reads_it() {
             let (status, theirs) = post(body.as_bytes(), media::name(encoding), media::TYPED);
             let ours = match request::parse(body.as_bytes(), encoding) {
                 Ok(request) => {
-                    let form = ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit };
+                    let form = ResponseForm {
+                        encoding: Encoding::Typed,
+                        counters: Counters::Omit,
+                        times: Times::Omit,
+                    };
                     let parameters = decode(&request.parameters).unwrap();
                     (202, ours(&mut bolt, &request.statement, parameters, form))
                 }

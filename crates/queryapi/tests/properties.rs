@@ -2,12 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, decode, encode, tag};
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, Times, render};
 use hopcache_queryapi::request;
 use proptest::prelude::*;
 
-const TYPED: ResponseForm = ResponseForm { encoding: Encoding::Typed, counters: Counters::Include };
-const PLAIN: ResponseForm = ResponseForm { encoding: Encoding::Plain, counters: Counters::Include };
+const TYPED: ResponseForm =
+    ResponseForm { encoding: Encoding::Typed, counters: Counters::Include, times: Times::Omit };
+const PLAIN: ResponseForm =
+    ResponseForm { encoding: Encoding::Plain, counters: Counters::Include, times: Times::Omit };
 
 fn scalar() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -53,7 +55,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn body(records: &[u8], summary: &Value, form: ResponseForm) -> Option<Vec<u8>> {
-    let view = ResultView { fields: &[], records, summary, bookmarks: &[], errors: &[] };
+    let view = ResultView { kind: None, fields: &[], records, summary, bookmarks: &[], errors: &[] };
     render(&view, form).ok()
 }
 

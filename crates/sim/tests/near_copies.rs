@@ -3,13 +3,14 @@
 
 use hopcache_core::limits::{NEAR_MS_MAX, NEAR_RATE_PER_S_MIN};
 use hopcache_engine::message::{Question, encode_question};
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, Times};
 use hopcache_sim::world::query_api_renderer::rendering_of;
 use hopcache_sim::world::store::Mode;
 
 use crate::prelude::*;
 
-const TYPED: ResponseForm = ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit };
+const TYPED: ResponseForm =
+    ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit, times: Times::Omit };
 
 /// Between two requests of a hot key: 200 a second.
 const BETWEEN_MS: u64 = 5;

@@ -73,7 +73,7 @@ pub(crate) fn is_hit(outcome: &Outcome) -> bool {
 
 /// A failure with this code of Neo4j.
 pub(crate) fn said(code: &str) -> Neo4jFailure {
-    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
+    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned(), as_sent: Vec::new() }
 }
 
 /// No connection to Neo4j.

@@ -17,7 +17,7 @@ const TLS: u8 = 0x16;
 /// A Bolt version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 4 or 5.
+    /// 4, 5 or 6.
     pub major: u8,
     /// Minor version.
     pub minor: u8,
@@ -31,12 +31,13 @@ impl Version {
     }
 
     /// The newest version that this server speaks.
-    pub const NEWEST: Self = Self::new(5, 8);
+    pub const NEWEST: Self = Self::new(6, 1);
 
-    /// Whether this server speaks the version. It speaks the versions of Neo4j 5.26. 5.5 was withdrawn.
+    /// Whether this server speaks the version. It speaks the versions of Neo4j 2026.09. 5.5 was withdrawn.
     #[must_use]
     pub const fn is_spoken(self) -> bool {
         match self.major {
+            6 => self.minor <= 1,
             5 => self.minor <= 8 && self.minor != 5,
             4 => self.minor >= 1 && self.minor <= 4,
             _ => false,
@@ -59,6 +60,20 @@ impl Version {
     #[must_use]
     pub const fn has_gql_failures(self) -> bool {
         self.at_least(5, 7)
+    }
+
+    /// Whether values may be vectors, and what a version does not have is named ([`tag::UNSUPPORTED`]) instead of a map.
+    ///
+    /// [`tag::UNSUPPORTED`]: hopcache_packstream::tag::UNSUPPORTED
+    #[must_use]
+    pub const fn has_vectors(self) -> bool {
+        self.at_least(6, 0)
+    }
+
+    /// Whether values may be UUIDs.
+    #[must_use]
+    pub const fn has_uuids(self) -> bool {
+        self.at_least(6, 1)
     }
 
     /// Whether it is this version or a later one.
@@ -87,7 +102,7 @@ pub enum HandshakeRefusal {
     #[error("the client does not speak Bolt")]
     NotBolt,
     /// There is no version in common. The client has got that answer.
-    #[error("the client offers no Bolt version that is spoken here (5.0 to 5.8, 4.1 to 4.4)")]
+    #[error("the client offers no Bolt version that is spoken here (6.0 to 6.1, 5.0 to 5.8, 4.1 to 4.4)")]
     NoVersion,
 }
 
@@ -162,9 +177,9 @@ impl Handshake {
         version.is_spoken() && version <= self.newest
     }
 
-    /// Ranges as Neo4j 5.26 writes them: the oldest first.
+    /// Ranges as Neo4j writes them: the oldest first.
     fn write_manifest(&self, out: &mut Vec<u8>) {
-        let ranges: Vec<[u8; 4]> = [(4, 4, 1), (5, 4, 0), (5, 8, 6)]
+        let ranges: Vec<[u8; 4]> = [(4, 4, 1), (5, 4, 0), (5, 8, 6), (6, 1, 0)]
             .into_iter()
             .filter_map(|(major, highest, lowest)| {
                 let newest =
@@ -244,6 +259,9 @@ mod tests {
             ([[0, 0, 1, 4], NONE, NONE, NONE], Version::new(4, 1)),
             ([[0, 0, 4, 4], [0, 8, 8, 5], NONE, NONE], Version::new(4, 4)),
             ([[0, 0, 9, 6], [0, 9, 12, 5], NONE, NONE], Version::new(5, 8)),
+            ([[0, 1, 1, 6], [0, 8, 8, 5], NONE, NONE], Version::new(6, 1)),
+            ([[0, 0, 0, 6], [0, 8, 8, 5], NONE, NONE], Version::new(6, 0)),
+            ([[0, 9, 9, 6], NONE, NONE, NONE], Version::new(6, 1)),
             ([[0, 1, 5, 5], NONE, NONE, NONE], Version::new(5, 4)),
             ([NONE, NONE, NONE, [0, 3, 3, 4]], Version::new(4, 3)),
         ] {
@@ -264,10 +282,22 @@ mod tests {
         }
     }
 
+    /// As recorded from Neo4j 2026.09, without 4.0, which no supported driver speaks any more.
+    #[test]
+    fn the_manifest_of_a_new_server_ends_with_bolt_6() {
+        let mut handshake = Handshake::new(Version::NEWEST);
+        let (mut input, mut out) = (opening([MANIFEST, NONE, NONE, NONE]), Vec::new());
+        handshake.receive(&mut input, &mut out);
+        let ranges = [4, 0, 3, 4, 4, 0, 4, 4, 5, 0, 2, 8, 5, 0, 1, 1, 6, 0];
+        assert_eq!(out, [&MANIFEST[..], &ranges].concat());
+        input.extend_from_slice(&[0, 0, 1, 6, 0]);
+        assert_eq!(handshake.receive(&mut input, &mut out), Agreement::On(Version::new(6, 1)));
+    }
+
     /// As recorded from Neo4j 5.26, without 4.0, which no supported driver speaks any more.
     #[test]
     fn the_manifest_lists_what_is_spoken_and_the_client_picks() {
-        let mut handshake = Handshake::new(Version::NEWEST);
+        let mut handshake = Handshake::new(Version::new(5, 8));
         let (mut input, mut out) =
             (opening([MANIFEST, [0, 8, 8, 5], [0, 2, 4, 4], [0, 0, 0, 3]]), Vec::new());
         assert_eq!(handshake.receive(&mut input, &mut out), Agreement::Pending);

@@ -1,23 +1,37 @@
-//! Values as Bolt 4 has them, made from the bytes of Bolt 5: nodes, relationships and paths without element ids, and
-//! date-times in local seconds unless the client has agreed on UTC (`patch_bolt: ["utc"]`).
+//! Values as older versions have them, made from the bytes of Bolt 6.1, in which results are kept.
+//!
+//! | version | what it has instead |
+//! |---|---|
+//! | 6.0 | a UUID is of an unsupported type (`3F`) |
+//! | 5.8 and older | a map in the place of a vector, a UUID, or an unsupported type; Neo4j says so at the end of the result |
+//! | 4.4 and older | nodes, relationships and paths without element ids, and date-times in local seconds unless the client has agreed on UTC (`patch_bolt: ["utc"]`) |
 //!
 //! Bytes in, bytes out: no value becomes a tree. Everything else keeps its bytes. (Bolt documentation, "Structure
-//! semantics", "Legacy DateTime"; Bolt 5.0 itself has the values of 5.8.)
+//! semantics", "Legacy DateTime"; for Bolt 6 as recorded from Neo4j 2026.09; Bolt 5.0 itself has the values of 5.8.)
 
-use hopcache_packstream::{DEPTH_MAX, DecodeError, Reader, Token, Writer, tag};
+use hopcache_packstream::{DEPTH_MAX, DecodeError, Reader, Token, Vector, Writer, tag};
+
+use super::handshake::Version;
 
 /// Legacy date-time with offset: local seconds, nanoseconds, offset in seconds.
 pub const LEGACY_DATE_TIME: u8 = 0x46;
 /// Legacy date-time with zone name: local seconds, nanoseconds, zone id.
 pub const LEGACY_DATE_TIME_ZONE: u8 = 0x66;
 
+/// The marker byte of a UUID.
+const UUID_MARKER: u8 = 0xE0;
+/// The name of a UUID's type, and the version that has it.
+const UUID: (&str, Version) = ("UUID", Version::new(6, 1));
+
 /// The offset in seconds of a named zone at a moment in UTC seconds.
 pub type OffsetOf = fn(&str, i64) -> Option<i32>;
 
-/// How a client of Bolt 4 wants its values.
+/// How a client wants its values.
 #[derive(Debug, Clone, Copy)]
 pub struct OldForm {
-    /// Whether date-times stay in UTC.
+    /// The version that it speaks.
+    pub version: Version,
+    /// Below 5.0: whether date-times stay in UTC.
     pub has_utc: bool,
     /// The rules of time zones.
     pub offset_of: OffsetOf,
@@ -37,28 +51,41 @@ pub enum NoOldForm {
     Zone(String),
 }
 
-/// Appends the old form of the one value that `bytes` begin with.
+/// Appends the old form of the one value that `bytes` begin with. Returns the name of the first type for which a map
+/// stands, if there is one: Neo4j names only that type to the client.
 ///
 /// # Errors
 /// [`NoOldForm`]; then `out` has a part of the value.
-pub fn rewrite(bytes: &[u8], form: OldForm, out: &mut Vec<u8>) -> Result<(), NoOldForm> {
-    Rewriter { reader: Reader::new(bytes), form, out }.value(0)
+pub fn rewrite(bytes: &[u8], form: OldForm, out: &mut Vec<u8>) -> Result<Option<String>, NoOldForm> {
+    let mut rewriter = Rewriter { reader: Reader::new(bytes), form, out, replaced: None };
+    rewriter.value(0)?;
+    Ok(rewriter.replaced)
 }
 
-/// Whether a client of Bolt 4 has sent date-times in a form that Bolt 5 does not have, or that it has not agreed on.
-/// Bytes that are not PackStream have none.
+/// Whether these bytes may hold a vector, a UUID or an unsupported type. They are not read as PackStream: text that looks
+/// like one counts too, and nothing that is one is missed.
 #[must_use]
-pub fn has_other_times(bytes: &[u8], has_utc: bool) -> bool {
-    let is_other = |found: u8| match found {
-        LEGACY_DATE_TIME | LEGACY_DATE_TIME_ZONE => true,
-        tag::DATE_TIME | tag::DATE_TIME_ZONE => !has_utc,
-        _ => false,
+pub fn may_have_new_values(bytes: &[u8]) -> bool {
+    let begins = |pair: &[u8]| pair[0] & 0xF0 == 0xB0 && matches!(pair[1], tag::VECTOR | tag::UNSUPPORTED);
+    bytes.contains(&UUID_MARKER) || bytes.windows(2).any(begins)
+}
+
+/// Whether these bytes, values one behind the other, hold a vector, a UUID or an unsupported type.
+#[must_use]
+pub fn has_new_values(bytes: &[u8]) -> bool {
+    let is_new = |token: &Token<'_>| {
+        matches!(token, Token::Uuid(_) | Token::Struct { tag: tag::VECTOR | tag::UNSUPPORTED, .. })
     };
+    may_have_new_values(bytes) && has_token(bytes, is_new)
+}
+
+/// Whether one of the tokens is such a one. Every token stands for itself: where it is nested does not matter. Bytes that are not
+/// PackStream have none.
+fn has_token(bytes: &[u8], is_it: impl Fn(&Token<'_>) -> bool) -> bool {
     let mut reader = Reader::new(bytes);
-    // Every token stands for itself: where a structure is nested does not matter.
     while !reader.is_empty() {
         match reader.token() {
-            Ok(Token::Struct { tag, .. }) if is_other(tag) => return true,
+            Ok(token) if is_it(&token) => return true,
             Ok(_) => {}
             Err(_) => return false,
         }
@@ -66,10 +93,32 @@ pub fn has_other_times(bytes: &[u8], has_utc: bool) -> bool {
     false
 }
 
+/// Whether a client has sent a parameter in a form that its version does not have, or, below 5.0, that only its version
+/// has: then only Neo4j can say what it is. Bytes that are not PackStream have none.
+#[must_use]
+pub fn has_other_values(bytes: &[u8], version: Version, has_utc: bool) -> bool {
+    let is_old = version.major < 5;
+    if !is_old && !may_have_new_values(bytes) {
+        return false;
+    }
+    let is_other = |token: &Token<'_>| match token {
+        Token::Struct { tag: LEGACY_DATE_TIME | LEGACY_DATE_TIME_ZONE, .. } => is_old,
+        Token::Struct { tag: tag::DATE_TIME | tag::DATE_TIME_ZONE, .. } => is_old && !has_utc,
+        Token::Struct { tag: tag::VECTOR, .. } => !version.has_vectors(),
+        // No version takes it as a parameter.
+        Token::Struct { tag: tag::UNSUPPORTED, .. } => true,
+        Token::Uuid(_) => !version.has_uuids(),
+        _ => false,
+    };
+    has_token(bytes, is_other)
+}
+
 struct Rewriter<'a, 'o> {
     reader: Reader<'a>,
     form: OldForm,
     out: &'o mut Vec<u8>,
+    /// The first type for which a map stands.
+    replaced: Option<String>,
 }
 
 impl Rewriter<'_, '_> {
@@ -81,6 +130,12 @@ impl Rewriter<'_, '_> {
         }
         if let Token::Struct { tag, len } = token {
             return self.structure(start, (tag, len), depth);
+        }
+        if let Token::Uuid(_) = token
+            && !self.form.version.has_uuids()
+        {
+            self.uuid();
+            return Ok(());
         }
         self.out.extend_from_slice(&start[..start.len() - self.reader.rest().len()]);
         match token {
@@ -106,12 +161,18 @@ impl Rewriter<'_, '_> {
     }
 
     fn structure(&mut self, start: &[u8], (found, len): (u8, usize), depth: usize) -> Result<(), NoOldForm> {
+        let is_old = self.form.version.major < 5;
         // Bolt 5 has added its fields at the end of each.
         let (new_len, old_len) = match found {
-            tag::NODE => (4, 3),
-            tag::RELATIONSHIP => (8, 5),
-            tag::UNBOUND_RELATIONSHIP => (4, 3),
-            tag::DATE_TIME | tag::DATE_TIME_ZONE if !self.form.has_utc => return self.date_time(found, len),
+            tag::NODE if is_old => (4, 3),
+            tag::RELATIONSHIP if is_old => (8, 5),
+            tag::UNBOUND_RELATIONSHIP if is_old => (4, 3),
+            tag::DATE_TIME | tag::DATE_TIME_ZONE if is_old && !self.form.has_utc => {
+                return self.date_time(found, len);
+            }
+            tag::VECTOR | tag::UNSUPPORTED if !self.form.version.has_vectors() => {
+                return self.new_type(found, len);
+            }
             _ => {
                 self.out.extend_from_slice(&start[..start.len() - self.reader.rest().len()]);
                 return self.values(len, depth);
@@ -128,6 +189,53 @@ impl Rewriter<'_, '_> {
             self.reader.skip()?;
         }
         Ok(())
+    }
+
+    /// A UUID, for a client that has none.
+    fn uuid(&mut self) {
+        let (name, Version { major, minor }) = UUID;
+        if !self.form.version.has_vectors() {
+            return self.placeholder(name, name);
+        }
+        let mut writer = Writer::new();
+        writer.structure(tag::UNSUPPORTED, 4);
+        writer.string(name);
+        writer.int(i64::from(major));
+        writer.int(i64::from(minor));
+        writer.map(0);
+        self.out.extend_from_slice(&writer.into_bytes());
+    }
+
+    /// A vector, or a type that even Bolt 6.1 does not have, for a client of Bolt 5.
+    fn new_type(&mut self, found: u8, len: usize) -> Result<(), NoOldForm> {
+        let wrong = || NoOldForm::Structure(found);
+        if found == tag::VECTOR {
+            let vector = Vector::read(&mut self.reader)?.filter(|_| len == 2).ok_or_else(wrong)?;
+            let full = format!("VECTOR({}, {})", vector.dimensions(), vector.of.cypher_name());
+            self.placeholder("VECTOR", &full);
+            return Ok(());
+        }
+        let Token::Str(name) = self.reader.token()? else { return Err(wrong()) };
+        if len != 4 {
+            return Err(wrong());
+        }
+        for _ in 1..len {
+            self.reader.skip()?;
+        }
+        self.placeholder(name, name);
+        Ok(())
+    }
+
+    /// The map that Neo4j sends in the place of a value.
+    fn placeholder(&mut self, kind: &str, full: &str) {
+        let mut writer = Writer::new();
+        writer.map(2);
+        for (name, text) in [("reason", "UNKNOWN_TYPE"), ("originalType", full)] {
+            writer.string(name);
+            writer.string(text);
+        }
+        self.out.extend_from_slice(&writer.into_bytes());
+        self.replaced.get_or_insert_with(|| kind.to_owned());
     }
 
     /// Local seconds in place of UTC seconds. Nanoseconds, and offset or zone, stay as they are.
@@ -158,164 +266,4 @@ impl Rewriter<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use hopcache_packstream::{Value, decode, encode};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const LEGACY: OldForm = OldForm { has_utc: false, offset_of: two_hours };
-    const UTC: OldForm = OldForm { has_utc: true, ..LEGACY };
-
-    fn two_hours(zone: &str, _: i64) -> Option<i32> {
-        (zone == "Europe/Berlin").then_some(7_200)
-    }
-
-    fn structure(tag: u8, fields: Vec<Value>) -> Value {
-        Value::Struct { tag, fields }
-    }
-
-    fn ints(numbers: &[i64]) -> Vec<Value> {
-        numbers.iter().copied().map(Value::Int).collect()
-    }
-
-    fn old(value: &Value, form: OldForm) -> Result<Value, NoOldForm> {
-        let mut out = Vec::new();
-        rewrite(&encode(value), form, &mut out)?;
-        Ok(decode(&out).unwrap())
-    }
-
-    #[test]
-    fn date_times_are_local_unless_utc_was_agreed() {
-        let offset = structure(tag::DATE_TIME, ints(&[1_000, 5, -3_600]));
-        let zone =
-            structure(tag::DATE_TIME_ZONE, vec![Value::Int(1_000), Value::Int(5), "Europe/Berlin".into()]);
-        assert_eq!(old(&offset, LEGACY), Ok(structure(LEGACY_DATE_TIME, ints(&[-2_600, 5, -3_600]))));
-        let local = vec![Value::Int(8_200), Value::Int(5), "Europe/Berlin".into()];
-        assert_eq!(old(&zone, LEGACY), Ok(structure(LEGACY_DATE_TIME_ZONE, local)));
-        assert_eq!((old(&offset, UTC), old(&zone, UTC)), (Ok(offset), Ok(zone)));
-    }
-
-    #[test]
-    fn what_has_no_old_form_is_named() {
-        let nowhere =
-            structure(tag::DATE_TIME_ZONE, vec![Value::Int(1), Value::Int(5), "Mars/Olympus".into()]);
-        assert_eq!(old(&nowhere, LEGACY), Err(NoOldForm::Zone("Mars/Olympus".to_owned())));
-        let late = structure(tag::DATE_TIME, ints(&[i64::MAX, 0, 1]));
-        assert_eq!(old(&late, LEGACY), Err(NoOldForm::Structure(tag::DATE_TIME)));
-        let short = structure(tag::NODE, ints(&[1, 2, 3]));
-        assert_eq!(old(&short, UTC), Err(NoOldForm::Structure(tag::NODE)));
-        let deep = (0..=DEPTH_MAX).fold(Value::Null, |inner, _| Value::List(vec![inner]));
-        assert_eq!(old(&deep, UTC), Err(NoOldForm::PackStream(DecodeError::Depth)));
-    }
-
-    /// On half of the stack that a worker of the runtime has.
-    #[test]
-    fn the_deepest_value_fits_the_stack() {
-        let check = || {
-            let node = |inner| {
-                let properties = Value::Map(vec![("k".to_owned(), inner)]);
-                structure(tag::NODE, vec![Value::Int(1), Value::List(vec![]), properties, "4:x:1".into()])
-            };
-            let deep = (0..DEPTH_MAX / 2).fold(Value::Null, |inner, _| node(inner));
-            assert!(old(&deep, UTC).is_ok());
-            let lists = (0..DEPTH_MAX).fold(Value::Null, |inner, _| Value::List(vec![inner]));
-            assert_eq!(old(&lists, UTC), Ok(lists));
-        };
-        std::thread::Builder::new().stack_size(1 << 20).spawn(check).unwrap().join().unwrap();
-    }
-
-    #[test]
-    fn parameters_with_other_times_are_found() {
-        let within = |inner: Value| encode(&Value::Map(vec![("p".to_owned(), Value::List(vec![inner]))]));
-        let legacy = within(structure(LEGACY_DATE_TIME, ints(&[1, 2, 3])));
-        let utc = within(structure(tag::DATE_TIME, ints(&[1, 2, 3])));
-        assert!(has_other_times(&legacy, true) && has_other_times(&legacy, false));
-        assert!(!has_other_times(&utc, true) && has_other_times(&utc, false));
-        assert!(!has_other_times(&within(structure(tag::DATE, ints(&[1]))), false));
-        assert!(!has_other_times(&within("Ff".into()), false), "a text is no structure");
-    }
-
-    /// What [`rewrite`] does, on trees.
-    fn expected(value: &Value, form: OldForm) -> Value {
-        match value {
-            Value::List(items) => Value::List(items.iter().map(|item| expected(item, form)).collect()),
-            Value::Map(pairs) => {
-                Value::Map(pairs.iter().map(|(name, item)| (name.clone(), expected(item, form))).collect())
-            }
-            Value::Struct { tag, fields } => {
-                let mut fields: Vec<Value> = fields.iter().map(|field| expected(field, form)).collect();
-                let mut tag = *tag;
-                match tag {
-                    tag::NODE | tag::UNBOUND_RELATIONSHIP => fields.truncate(3),
-                    tag::RELATIONSHIP => fields.truncate(5),
-                    tag::DATE_TIME if !form.has_utc => {
-                        tag = LEGACY_DATE_TIME;
-                        let sum = fields[0].as_int().unwrap() + fields[2].as_int().unwrap();
-                        fields[0] = Value::Int(sum);
-                    }
-                    tag::DATE_TIME_ZONE if !form.has_utc => {
-                        tag = LEGACY_DATE_TIME_ZONE;
-                        fields[0] = Value::Int(fields[0].as_int().unwrap() + 7_200);
-                    }
-                    _ => {}
-                }
-                Value::Struct { tag, fields }
-            }
-            other => other.clone(),
-        }
-    }
-
-    fn values() -> impl Strategy<Value = Value> {
-        let seconds = -1_000_000_000_000_i64..1_000_000_000_000;
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::Bool),
-            any::<i64>().prop_map(Value::Int),
-            (-1e300..1e300_f64).prop_map(Value::Float),
-            ".{0,20}".prop_map(Value::String),
-            proptest::collection::vec(any::<u8>(), 0..300).prop_map(Value::Bytes),
-            (seconds.clone(), 0..1_000_000_000_i64, -64_800..64_800_i64)
-                .prop_map(|(at, nano, offset)| structure(tag::DATE_TIME, ints(&[at, nano, offset]))),
-            (seconds, 0..1_000_000_000_i64).prop_map(|(at, nano)| {
-                let fields = vec![Value::Int(at), Value::Int(nano), "Europe/Berlin".into()];
-                structure(tag::DATE_TIME_ZONE, fields)
-            }),
-            any::<[i64; 4]>().prop_map(|parts| structure(tag::DURATION, ints(&parts))),
-        ];
-        leaf.prop_recursive(4, 64, 6, |inner| {
-            let items = proptest::collection::vec(inner.clone(), 0..20);
-            let pairs = proptest::collection::vec((".{0,9}", inner.clone()), 0..5);
-            let sized = |tag: u8, len: usize| {
-                proptest::collection::vec(inner.clone(), len).prop_map(move |fields| structure(tag, fields))
-            };
-            prop_oneof![
-                items.prop_map(Value::List),
-                pairs.prop_map(Value::Map),
-                sized(tag::NODE, 4),
-                sized(tag::RELATIONSHIP, 8),
-                sized(tag::UNBOUND_RELATIONSHIP, 4),
-                sized(tag::PATH, 3),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn bytes_become_what_the_trees_become(value in values(), has_utc in any::<bool>()) {
-            let form = OldForm { has_utc, ..LEGACY };
-            prop_assert_eq!(old(&value, form), Ok(expected(&value, form)));
-        }
-
-        /// I13.
-        #[test]
-        fn any_bytes_are_rewritten_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400), has_utc in any::<bool>()) {
-            let mut out = Vec::new();
-            let form = OldForm { has_utc, ..LEGACY };
-            if rewrite(&bytes, form, &mut out).is_ok() {
-                prop_assert_eq!(Reader::new(&out).skip().map(<[u8]>::len), Ok(out.len()));
-            }
-            let _ = has_other_times(&bytes, has_utc);
-        }
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use boltr::chunk::ChunkReader;
+use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Auth, Connection, Mode, Options, Run, RunError, WholeResult};
 use hopcache_packstream::{Value, Writer, encode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -12,8 +13,8 @@ use tokio::task::JoinHandle;
 /// What the server does next.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Reads the 20 bytes of the handshake and answers Bolt 5.`minor`.
-    Handshake(u8),
+    /// Reads the 20 bytes of the handshake and answers this version.
+    Handshake(Version),
     /// Reads one request, which has to have this signature.
     Expect(u8),
     /// Sends raw bytes.
@@ -55,11 +56,11 @@ pub(crate) async fn play(mut socket: impl AsyncRead + AsyncWrite + Unpin, script
     let mut requests = Vec::new();
     for step in script {
         match step {
-            Step::Handshake(minor) => {
+            Step::Handshake(version) => {
                 let mut hello = [0; 20];
                 socket.read_exact(&mut hello).await.unwrap();
-                assert_eq!(hello[..8], [0x60, 0x60, 0xB0, 0x17, 0, 2, 8, 5]);
-                socket.write_all(&[0, 0, minor, 5]).await.unwrap();
+                assert_eq!(hello[..12], [0x60, 0x60, 0xB0, 0x17, 0, 1, 1, 6, 0, 2, 8, 5]);
+                socket.write_all(&[0, 0, version.minor, version.major]).await.unwrap();
             }
             Step::Expect(signature) => {
                 let request = ChunkReader::new(&mut socket).read_message().await.unwrap();
@@ -85,7 +86,7 @@ pub(crate) async fn play(mut socket: impl AsyncRead + AsyncWrite + Unpin, script
 pub(crate) fn greeted() -> Vec<Step> {
     let hello = success(&[("server", "Neo4j/5.26.0".into())]);
     vec![
-        Step::Handshake(4),
+        Step::Handshake(Version::new(5, 4)),
         Step::Expect(HELLO),
         Step::Expect(LOGON),
         Step::Send(hello),

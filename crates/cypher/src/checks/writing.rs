@@ -14,8 +14,7 @@ use crate::words::{CHANGES, READS, SERVERS};
 const WRITES: [&str; 2] = ["DROP", "ALTER"];
 
 /// First words of what may only read, beside [`READS`]. Of a statement that begins with any other word nothing is known.
-const STARTS: [&str; 11] =
-    ["LOAD", "USE", "SHOW", "TERMINATE", "CYPHER", "EXPLAIN", "PROFILE", "LET", "FOR", "FILTER", "WHEN"];
+const STARTS: [&str; 7] = ["LOAD", "USE", "SHOW", "TERMINATE", "CYPHER", "EXPLAIN", "PROFILE"];
 
 /// Whether `text` may write. Takes time linear in the length of the text.
 #[must_use]
@@ -32,7 +31,8 @@ fn has_writing_word(text: &str) -> bool {
         if matches!(token.kind, TokenKind::Trouble(_)) {
             return CHANGES.iter().chain(&SERVERS).chain(&WRITES).any(|word| holds(text, word));
         }
-        if before.is_none() && !is(&token, &READS) && !is(&token, &STARTS) {
+        let begins_read = is(&token, &READS) || is(&token, &STARTS) || token.is('{');
+        if before.is_none() && !begins_read {
             return true;
         }
         // After these only a name can follow.

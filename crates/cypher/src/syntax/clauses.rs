@@ -4,19 +4,73 @@ use crate::lexer::TokenKind;
 use crate::procedures::{effect, is_pure};
 
 use super::tree::{
-    Bound, CallForm, Clause, Item, Match, Name, Procedure, Projection, Query, Scope, SortKey, Subquery,
+    Bound, CallForm, Clause, Expr, Item, Match, Name, NewClause, Procedure, Projection, Query, Scope,
+    SortKey, Subquery,
 };
 use super::{Parsed, Parser, Unread};
 
+/// First words of clauses that read.
+const CLAUSES: [&str; 14] = [
+    "MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL", "LET", "FOR", "FILTER", "WHEN", "ORDER", "SKIP",
+    "OFFSET", "LIMIT",
+];
+
 impl<'t> Parser<'t, '_> {
-    /// Single queries with `UNION` between them, up to a closing bracket or the end.
+    /// Single queries with `UNION` and `NEXT` between them, up to a closing bracket or the end.
     pub(super) fn query(&mut self) -> Parsed<Query<'t>> {
-        let mut branches = vec![self.clauses()?];
+        let first = self.union()?;
+        if !self.is_word("NEXT") {
+            return Ok(first);
+        }
+        let mut queries = vec![first];
+        while self.skip_word("NEXT") {
+            queries.push(self.union()?);
+        }
+        Ok(Query { branches: vec![vec![Clause::New(NewClause::Next(queries))]] })
+    }
+
+    fn union(&mut self) -> Parsed<Query<'t>> {
+        let mut branches = vec![self.branch()?];
         while self.skip_word("UNION") {
             self.skip_any_word(&["ALL", "DISTINCT"]);
-            branches.push(self.clauses()?);
+            branches.push(self.branch()?);
         }
         Ok(Query { branches })
+    }
+
+    fn branch(&mut self) -> Parsed<Vec<Clause<'t>>> {
+        if self.is('{') {
+            return Ok(vec![Clause::New(NewClause::Braces(self.braces()?))]);
+        }
+        if self.is_word("WHEN") { Ok(vec![Clause::New(self.when()?)]) } else { self.clauses() }
+    }
+
+    /// `{ query }`.
+    fn braces(&mut self) -> Parsed<Query<'t>> {
+        self.expect('{')?;
+        let query = self.within_brackets(|parser| parser.nested(Self::query))?;
+        self.expect('}')?;
+        Ok(query)
+    }
+
+    /// `WHEN condition THEN query`, as often as it stands there, and `ELSE query`.
+    fn when(&mut self) -> Parsed<NewClause<'t>> {
+        let mut cases = Vec::new();
+        while self.skip_word("WHEN") {
+            let condition = self.expr()?;
+            self.expect_word("THEN")?;
+            cases.push((condition, self.case_body()?));
+        }
+        let otherwise = if self.skip_word("ELSE") { Some(self.case_body()?) } else { None };
+        Ok(NewClause::When { cases, otherwise })
+    }
+
+    /// Behind `THEN` and `ELSE`: clauses, or a query in braces.
+    fn case_body(&mut self) -> Parsed<Query<'t>> {
+        if self.is('{') {
+            return self.braces();
+        }
+        Ok(Query { branches: vec![self.nested(Self::clauses)?] })
     }
 
     /// At least one clause.
@@ -29,12 +83,14 @@ impl<'t> Parser<'t, '_> {
     }
 
     fn ends_clauses(&self) -> bool {
-        self.kind(0).is_none() || self.is('}') || self.is(')') || self.is(';') || self.is_word("UNION")
+        // A text in which the last three stand elsewhere is not read to its end.
+        let is_end = self.kind(0).is_none() || self.is('}') || self.is(')') || self.is(';');
+        is_end || self.is_any_word(&["UNION", "NEXT", "WHEN", "ELSE"])
     }
 
     /// Whether a clause that reads is next, where a pattern may be next as well.
     pub(super) fn begins_clause(&self) -> bool {
-        self.is_any_word(&["MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "CALL"]) && !self.is_at(1, '=')
+        (self.is_any_word(&CLAUSES) && !self.is_at(1, '=')) || self.is('{')
     }
 
     fn clause(&mut self) -> Parsed<Clause<'t>> {
@@ -43,15 +99,26 @@ impl<'t> Parser<'t, '_> {
             "MATCH" | "OPTIONAL" => self.match_or_call(),
             "CALL" => self.call_clause(),
             "UNWIND" => self.unwind(),
-            "WITH" => {
+            "WITH" | "RETURN" => self.projecting_clause(),
+            "FILTER" => {
                 self.at += 1;
-                let mut projection = self.projection()?;
-                projection.condition = self.condition()?;
-                Ok(Clause::With(projection))
+                self.skip_word("WHERE");
+                Ok(Clause::New(NewClause::Filter(self.expr()?)))
             }
-            "RETURN" => {
+            "LET" => {
                 self.at += 1;
-                self.projection().map(Clause::Return)
+                Ok(Clause::New(NewClause::Let(self.list(Self::definition)?)))
+            }
+            "FOR" => {
+                self.at += 1;
+                let name = self.name()?;
+                self.expect_word("IN")?;
+                Ok(Clause::New(NewClause::For { list: self.expr()?, name }))
+            }
+            "ORDER" | "SKIP" | "OFFSET" | "LIMIT" => {
+                let mut page = Projection::default();
+                self.order_and_bounds(&mut page)?;
+                Ok(Clause::New(NewClause::Page(page)))
             }
             "LOAD" => self.load_csv(),
             "FINISH" => {
@@ -60,6 +127,28 @@ impl<'t> Parser<'t, '_> {
             }
             _ => self.change_clause(),
         }
+    }
+
+    /// `WITH` and `RETURN`.
+    fn projecting_clause(&mut self) -> Parsed<Clause<'t>> {
+        let is_return = self.is_word("RETURN");
+        self.at += 1;
+        let (mut projection, keys) = self.projection()?;
+        if !is_return {
+            projection.condition = self.condition()?;
+        }
+        Ok(match keys {
+            Some(keys) => Clause::New(NewClause::Grouped { projection, keys, is_return }),
+            None if is_return => Clause::Return(projection),
+            None => Clause::With(projection),
+        })
+    }
+
+    /// `name = value`.
+    fn definition(&mut self) -> Parsed<(Name<'t>, Expr<'t>)> {
+        let name = self.name()?;
+        self.expect('=')?;
+        Ok((name, self.expr()?))
     }
 
     fn match_or_call(&mut self) -> Parsed<Clause<'t>> {
@@ -132,13 +221,35 @@ impl<'t> Parser<'t, '_> {
         Ok(Clause::LoadCsv { source, name })
     }
 
-    /// The body of `WITH` and of `RETURN`, without a `WHERE`.
-    fn projection(&mut self) -> Parsed<Projection<'t>> {
+    /// The body of `WITH` and of `RETURN`, without a `WHERE`, and the keys of its `GROUP BY`, if it has one.
+    fn projection(&mut self) -> Parsed<(Projection<'t>, Option<Vec<Expr<'t>>>)> {
         let is_distinct = self.skip_word("DISTINCT");
         let mut projection = Projection { is_distinct, is_all: self.skip('*'), ..Projection::default() };
         if !projection.is_all || self.skip(',') {
             projection.items = self.list(Self::item)?;
         }
+        let keys = self.group_by()?;
+        self.order_and_bounds(&mut projection)?;
+        Ok((projection, keys))
+    }
+
+    /// `GROUP BY a, b`, `GROUP BY ()`, `GROUP BY ALL`.
+    fn group_by(&mut self) -> Parsed<Option<Vec<Expr<'t>>>> {
+        if !self.skip_word("GROUP") {
+            return Ok(None);
+        }
+        self.expect_word("BY")?;
+        let is_empty = self.are("()");
+        if is_empty {
+            self.at += 2;
+        }
+        if is_empty || self.skip_word("ALL") {
+            return Ok(Some(Vec::new()));
+        }
+        self.list(Self::expr).map(Some)
+    }
+
+    fn order_and_bounds(&mut self, projection: &mut Projection<'t>) -> Parsed<()> {
         if self.skip_word("ORDER") {
             self.expect_word("BY")?;
             projection.order = self.list(Self::sort_key)?;
@@ -148,7 +259,7 @@ impl<'t> Parser<'t, '_> {
             self.at += 1;
             projection.bounds.push((*bound, self.expr()?));
         }
-        Ok(projection)
+        Ok(())
     }
 
     fn item(&mut self) -> Parsed<Item<'t>> {

@@ -1,6 +1,7 @@
 //! Expressions: operands with operators between them, and what stands behind an operand (`.key`, `[index]`, `:Label`).
 
 use crate::lexer::TokenKind;
+use crate::verdict::may_follow_variable;
 
 use super::tree::{Expr, Labels, Map, Operator, Sign, Tail, Term};
 use super::{Parsed, Parser, Unread};
@@ -105,7 +106,8 @@ impl<'t> Parser<'t, '_> {
         self.kind(0) == Some(TokenKind::DotDot)
     }
 
-    /// `IS [NOT] NULL`, `IS [NOT] [NFC] NORMALIZED`, `IS [NOT] TYPED type`, `IS [NOT] :: type`, `IS Label`.
+    /// `IS [NOT] NULL`, `IS [NOT] [NFC] NORMALIZED`, `IS [NOT] TYPED type`, `IS [NOT] :: type`, `IS Label`,
+    /// `IS [NOT] LABELED Label`.
     pub(super) fn is_predicate(&mut self) -> Parsed<Tail<'t>> {
         self.expect_word("IS")?;
         let is_not = self.skip_word("NOT");
@@ -117,6 +119,14 @@ impl<'t> Parser<'t, '_> {
         if self.are("::") || self.is_word("TYPED") {
             self.at += if self.is(':') { 2 } else { 1 };
             return self.type_predicate();
+        }
+        // Of Cypher 5 alone, a label with this name may stand here with an operator behind it. Then its meaning is unknown.
+        if self.is_word("LABELED") && (self.is_name_at(1) || "!%($".chars().any(|sign| self.is_at(1, sign))) {
+            let is_certain = !may_follow_variable(self.source(1));
+            self.at += 1;
+            let labels = self.labels_of_expression()?;
+            self.is_certain &= is_certain;
+            return Ok(Tail::Labels(Labels { is_worded: true, ..labels }));
         }
         if is_not {
             self.expect_word("NULL")?;

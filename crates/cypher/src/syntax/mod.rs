@@ -15,10 +15,10 @@
 //! - No word is reserved in Cypher. The reader knows at each token whether an operand or an operator is due, so a word
 //!   is a variable only where an operand stands.
 //! - It never goes back to try another reading. `(a)--(b)` in an expression is a pattern or an error.
-//! - Syntax that it does not know (`USE`, schema commands, all that is new in Cypher 25, …) is an error, and such a text is
+//! - Syntax that it does not know (`USE`, schema commands, `SEARCH` and some more of Cypher 25, …) is an error, and such a text is
 //!   not cached.
 //!
-//! Some syntax it knows, and not the meaning: most procedures ([`tree::Clause::Procedure`]), type predicates ([`tree::Tail::IsTyped`]), labels with
+//! Some syntax it knows, and not the meaning: most procedures ([`tree::Clause::Procedure`]), labels with
 //! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), variables that are named like keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
 //! A user then takes no part of the tree that depends on that meaning: tags take none of the tree, the shared form has a list of
 //! nodes that it prints, and an anchor is made of names and literals alone.
@@ -397,6 +397,8 @@ mod tests {
             "MATCH (n:A|B) RETURN n",
             "RETURN [x IN $l WHERE (x:A|B) | x]",
             "MATCH (n:$($p)) RETURN n {.x}",
+            "RETURN 1 IS :: INTEGER",
+            "MATCH (n) WHERE n IS LABELED A FILTER n.x RETURN n",
         ] {
             assert_eq!(is_certain(text), Ok(true), "{text}");
         }
@@ -404,13 +406,13 @@ mod tests {
             "CALL a.b()",
             "RETURN [x IN $l WHERE x:A|B | x]",
             "MATCH (n) WHERE n IS A RETURN n",
-            "RETURN 1 IS :: INTEGER",
+            "MATCH (n) WHERE n IS LABELED OR RETURN n",
             "MATCH (set) RETURN set.x",
             "MATCH (n:$([x IN $l | x])) RETURN n",
         ] {
             assert_eq!(is_certain(text), Ok(false), "{text}");
         }
-        assert_eq!(is_certain("MATCH (n) FILTER n.x RETURN n"), Err(Unread::Syntax));
+        assert_eq!(is_certain("MATCH (n) SEARCH n.x RETURN n"), Err(Unread::Syntax));
         assert_eq!(is_certain(&format!("RETURN {}1{}", "[".repeat(40), "]".repeat(40))), Err(Unread::Bound));
     }
 }

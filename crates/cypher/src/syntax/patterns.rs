@@ -5,8 +5,9 @@ use crate::lexer::TokenKind;
 use super::tree::{Arrow, Element, Expr, Filter, Length, Match, Name, Node, Path, Relationship};
 use super::{Parsed, Parser, Unread};
 
-/// Words before a path that select some of its matches.
-const SELECTORS: [&str; 7] = ["ALL", "ANY", "SHORTEST", "PATH", "PATHS", "GROUP", "GROUPS"];
+/// Words before a path that select some of its matches, and the modes of paths (`ACYCLIC`).
+const SELECTORS: [&str; 10] =
+    ["ALL", "ANY", "SHORTEST", "PATH", "PATHS", "GROUP", "GROUPS", "WALK", "TRAIL", "ACYCLIC"];
 
 impl<'t> Parser<'t, '_> {
     /// The paths of a clause, and its condition.

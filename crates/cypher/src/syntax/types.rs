@@ -1,10 +1,12 @@
-//! Type predicates: `x IS :: INTEGER NOT NULL`, `x IS TYPED LIST<STRING | FLOAT>`. Their meaning counts as unknown.
+//! Type predicates: `x IS :: INTEGER NOT NULL`, `x IS TYPED LIST<STRING | FLOAT>`. Only the value decides what they are.
+
+use crate::lexer::TokenKind;
 
 use super::tree::Tail;
 use super::{Parsed, Parser, Unread};
 
-/// The words of types in Cypher 5.
-const TYPES: [&str; 41] = [
+/// The words of types in Cypher 5 and 25.
+const TYPES: [&str; 43] = [
     "ANY",
     "ARRAY",
     "BOOL",
@@ -41,8 +43,10 @@ const TYPES: [&str; 41] = [
     "STRING",
     "TIME",
     "TIMESTAMP",
+    "UUID",
     "VALUE",
     "VARCHAR",
+    "VECTOR",
     "VERTEX",
     "ZONED",
     "ZONE",
@@ -51,7 +55,6 @@ const TYPES: [&str; 41] = [
 impl<'t> Parser<'t, '_> {
     /// After `IS ::`, `IS TYPED` or `::`.
     pub(super) fn type_predicate(&mut self) -> Parsed<Tail<'t>> {
-        self.is_certain = false;
         self.types().map(|()| Tail::IsTyped)
     }
 
@@ -77,6 +80,10 @@ impl<'t> Parser<'t, '_> {
             } else if self.skip('<') {
                 self.within_brackets(|parser| parser.nested(Self::types))?;
                 self.expect('>')?;
+                // `VECTOR<INTEGER>(3)`.
+                if self.is('(') && self.kind(1) == Some(TokenKind::Number) && self.is_at(2, ')') {
+                    self.at += 3;
+                }
             } else {
                 return Ok(());
             }

@@ -6,7 +6,8 @@
 
 use crate::functions::FunctionKind;
 use crate::syntax::tree::{
-    Call, Case, Clause, Each, Expr, LabelExpr, MapProjectionItem, Match, Operand, Query, Tail, Term, When,
+    Call, CallForm, Case, Clause, Each, Expr, LabelExpr, MapProjectionItem, Match, Operand, Query, Tail,
+    Term, When,
 };
 use crate::tags::limits::COPIES_MAX;
 
@@ -163,10 +164,17 @@ impl<'q> Fold<'q, '_> {
             }
             Operand::MapProjection(base, entries) => self.map_projection(base.as_str(), entries),
             Operand::Case(case) => self.case(case),
-            Operand::Call(call) => {
-                let carried = self.exprs(&call.arguments);
-                self.call(call, carried)
-            }
+            Operand::Call(call) => match property_tested(call) {
+                Some((element, key)) => {
+                    let carried = self.expr(element);
+                    drop(self.key(carried, key));
+                    Vec::new()
+                }
+                None => {
+                    let carried = self.exprs(&call.arguments);
+                    self.call(call, carried)
+                }
+            },
             Operand::ListComprehension(each) => {
                 let list = self.bound_in_list(each);
                 self.exprs(&each.condition);
@@ -280,6 +288,14 @@ impl<'q> Fold<'q, '_> {
         match function {
             // The value depends on which elements there are, and holds none. The type of a relationship never changes.
             "count" | "size" | "length" | "id" | "elementid" | "exists" | "isempty" | "type" => Vec::new(),
+            "cardinality" | "path_length" => Vec::new(),
+            // A number or a vector, and words among the arguments that look like variables.
+            "vector" | "vector_distance" | "vector_norm" | "vector_dimension_count" => Vec::new(),
+            // With another form than `property_tested` knows.
+            "property_exists" => {
+                self.found.reads.push(Read::Anything);
+                Vec::new()
+            }
             "labels" => {
                 self.found.reads.push(Read::AnyLabel(carried));
                 Vec::new()
@@ -304,6 +320,13 @@ impl<'q> Fold<'q, '_> {
         });
         items.flat_map(|item| Facts::of(&item.value, self.copies).carried).collect()
     }
+}
+
+/// The element and the key of `property_exists(n, key)`, whose second argument is a name and no value.
+fn property_tested<'q>(call: &'q Call<'q>) -> Option<(&'q Expr<'q>, &'q str)> {
+    let [element, key] = call.arguments.as_slice() else { return None };
+    let is_test = call.function == "property_exists" && call.form == CallForm::Plain;
+    is_test.then_some((element, key.variable()?.as_str()))
 }
 
 /// What a property of these elements, or an entry of these maps, may hold. A property holds no element.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::syntax::tree::{
-    Change, Clause, Element, Expr, LabelExpr, Match, Name, Operand, Path, Projection, Query,
+    Change, Clause, Element, Expr, LabelExpr, Match, Name, NewClause, Operand, Path, Projection, Query,
 };
 use crate::tags::facts::{Carrier, Copies, Facts};
 use crate::tags::limits::{TYPES_MAX, VARIABLES_MAX};
@@ -225,7 +225,33 @@ impl<'q> Names<'q> {
                 }
             }
             Clause::Finish => {}
+            Clause::New(clause) => self.new_clause(clause),
         }
+    }
+
+    fn new_clause(&mut self, clause: &'q NewClause<'q>) {
+        match clause {
+            NewClause::Filter(condition) => self.exprs([condition]),
+            NewClause::Let(definitions) => {
+                for (name, value) in definitions {
+                    let carried = self.expr(value);
+                    self.bind_to(name.as_str(), &carried);
+                }
+            }
+            NewClause::For { list, name } => {
+                let carried = self.expr(list);
+                self.bind_to(name.as_str(), &carried);
+                self.bind_to_items(name.as_str(), list);
+            }
+            NewClause::Page(page) => self.exprs(page.rest()),
+            NewClause::Grouped { projection, keys, .. } => {
+                self.exprs(keys);
+                self.projection(projection);
+            }
+            NewClause::When { cases, .. } => self.exprs(cases.iter().map(|(condition, _)| condition)),
+            NewClause::Braces(_) | NewClause::Next(_) => {}
+        }
+        clause.queries().into_iter().for_each(|query| self.query(query));
     }
 
     /// The target's expression decides what is changed. No element comes out of the new value.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::procedures::is_pure;
 use crate::syntax::tree::{
-    Clause, Element, Expr, Filter, LabelExpr, Match, Name, Node, Path, Projection, Query, Relationship,
-    Scope, Subquery,
+    Clause, Element, Expr, Filter, LabelExpr, Match, Name, NewClause, Node, Path, Projection, Query,
+    Relationship, Scope, Subquery,
 };
 use crate::tags::facts::{Carrier, Copies, Facts, Read};
 use crate::tags::names::{Kinds, Names, plain_names};
@@ -79,6 +79,46 @@ impl<'a> Walk<'a, '_> {
             | Clause::Remove(_)
             | Clause::Delete { .. }
             | Clause::Foreach { .. } => self.need(Need::Anything),
+            Clause::New(clause) => self.new_clause(clause, bound, rows),
+        }
+    }
+
+    fn new_clause(&mut self, clause: &'a NewClause<'a>, bound: &mut Bound<'a>, rows: Rows) {
+        match clause {
+            NewClause::Filter(condition) => self.expr(condition, bound),
+            NewClause::Let(definitions) => {
+                definitions.iter().for_each(|(_, value)| self.expr(value, bound));
+                bound.retain(|known| definitions.iter().all(|(name, _)| name.as_str() != *known));
+            }
+            NewClause::For { list, name } => {
+                self.expr(list, bound);
+                bound.remove(name.as_str());
+            }
+            NewClause::Page(page) => page.rest().for_each(|expr| self.expr(expr, bound)),
+            NewClause::Grouped { projection, keys, is_return } => {
+                keys.iter().for_each(|key| self.expr(key, bound));
+                let (passed, carried) = self.projection(projection, bound);
+                if *is_return && rows == Rows::Result {
+                    self.result(projection, &carried);
+                }
+                *bound = passed;
+            }
+            NewClause::Braces(query) => self.query(query, bound, rows),
+            NewClause::When { cases, otherwise } => {
+                for (condition, query) in cases {
+                    self.expr(condition, bound);
+                    self.query(query, bound, rows);
+                }
+                otherwise.iter().for_each(|query| self.query(query, bound, rows));
+            }
+            // The columns of a query are new names: no node behind them counts as one that was found before.
+            NewClause::Next(queries) => {
+                for (at, query) in queries.iter().enumerate() {
+                    let bound = if at == 0 { bound.clone() } else { Bound::new() };
+                    let rows = if at + 1 == queries.len() { rows } else { Rows::Inside };
+                    self.query(query, &bound, rows);
+                }
+            }
         }
     }
 

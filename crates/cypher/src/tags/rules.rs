@@ -26,6 +26,10 @@
 //! that comes or goes), if another node of its path has a label, or if an earlier clause has bound it. A variable that
 //! is not in the result, only compared, counted or passed on, needs no properties.
 //!
+//! The clauses of Cypher 25 read what their expressions and patterns read: `FILTER` as `WHERE`, `LET` as `WITH *, …`, `FOR` as `UNWIND`,
+//! `ORDER BY` and `LIMIT` by themselves as behind `WITH *`, `GROUP BY` as more items, a case of `WHEN` and a query in braces as a query
+//! of its own. Behind `NEXT` no variable counts as one that an earlier clause has bound.
+//!
 //! `LabelAt(A)` asks less than `Label(A)`. A node that comes or goes is in a match only with a relationship of its own, which comes or
 //! goes with it (N4, N5), or by another need of the same node (N1, or `Label`): nodes that come or go do not touch it. Only the labels
 //! of nodes that were there, and stay, do.

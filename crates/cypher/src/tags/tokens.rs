@@ -46,6 +46,7 @@ impl Walk<'_, '_> {
             Clause::Call(call) => self.query(&call.query),
             Clause::Procedure(called) if is_pure(&called.name) => Some(()),
             Clause::Procedure(_) => None,
+            Clause::New(clause) => clause.queries().into_iter().try_for_each(|query| self.query(query)),
             // What is read or removed gets no token.
             Clause::Match(_)
             | Clause::Unwind { .. }

@@ -110,6 +110,10 @@ impl<'q> Walk<'q, '_> {
             | Clause::Return(_)
             | Clause::LoadCsv { .. }
             | Clause::Finish => fresh.clear(),
+            Clause::New(clause) => {
+                fresh.clear();
+                clause.queries().into_iter().for_each(|query| self.query(query));
+            }
         }
     }
 

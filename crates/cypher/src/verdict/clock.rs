@@ -12,7 +12,7 @@
 //! 2026.09.0; the default zone by `TimeValue.parseOffset` of 5.26.12).
 
 use super::{View, names};
-use crate::functions::TEMPORAL;
+use crate::functions::{TEMPORAL, temporal};
 use crate::lexer::TokenKind;
 
 /// How far an argument list is read. A longer argument is uncertain, so that nested calls cannot make this quadratic.
@@ -157,7 +157,8 @@ fn is_temporal(view: View<'_>, from: usize, end: usize, families: &[&str]) -> bo
     }
     let open = view.chain_end(from);
     let name = view.lowered_chain(from, open);
-    let (family, member) = name.split_once('.').unwrap_or((&name, ""));
+    let parts = temporal(&name).unwrap_or_else(|| name.split_once('.').unwrap_or((&name, "")));
+    let (family, member) = parts;
     let returns_time =
         families.contains(&family) && matches!(member, "" | "truncate" | "fromepoch" | "fromepochmillis");
     let Some(close) = closing(view, open).filter(|_| returns_time && view.is(open, '(')) else {

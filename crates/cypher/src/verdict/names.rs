@@ -11,25 +11,30 @@ pub(super) const OTHER_I: [&str; 2] = ["ı", "İ"];
 pub(super) const DEFAULT_ARGUMENT: &str = "DEFAULT_TEMPORAL_ARGUMENT";
 
 /// Keywords that stand before a bracket without being a function. None of them is a function's name.
-pub(super) const BEFORE_BRACKET: [&str; 44] = [
+pub(super) const BEFORE_BRACKET: [&str; 49] = [
     "ACYCLIC",
     "ALL",
     "AND",
     "AS",
     "ASC",
+    "BINDINGS",
     "BY",
     "CALL",
     "CASE",
     "CONTAINS",
     "DESC",
     "DISTINCT",
+    "ELEMENT",
+    "ELEMENTS",
     "ELSE",
     "ENDS",
+    "FILTER",
     "FROM",
     "GROUP",
     "GROUPS",
     "IN",
     "IS",
+    "LABELED",
     "LIMIT",
     "MATCH",
     "NOT",

@@ -37,10 +37,12 @@ const SCHEMA: [&str; 24] = [
 /// Commands beside [`RIGHTS`] and [`SERVERS`].
 const ADMINISTRATION: [&str; 5] = ["SHOW", "TERMINATE", "START", "STOP", "SETTING"];
 
-/// Keywords after which an operand or a name is due, so that no clause follows.
-const BEFORE_OPERAND: [&str; 25] = [
-    "AND", "AS", "BY", "CASE", "CONTAINS", "DISTINCT", "ELSE", "FROM", "IN", "IS", "LIMIT", "MATCH", "NOT",
-    "OFFSET", "OR", "RETURN", "SKIP", "THEN", "UNWIND", "WHEN", "WHERE", "WITH", "XOR", "YIELD", "INDEX",
+/// Keywords after which an operand or a name is due, so that no clause follows. Behind the `THEN` and `ELSE` of Cypher 25's `WHEN` a
+/// clause may follow: whether it writes, `EXPLAIN` says.
+const BEFORE_OPERAND: [&str; 28] = [
+    "AND", "AS", "BY", "CASE", "CONTAINS", "DISTINCT", "ELSE", "FILTER", "FOR", "FROM", "IN", "IS", "LET",
+    "LIMIT", "MATCH", "NOT", "OFFSET", "OR", "RETURN", "SKIP", "THEN", "UNWIND", "WHEN", "WHERE", "WITH",
+    "XOR", "YIELD", "INDEX",
 ];
 
 /// Verdict on the first word behind the prefix, if that decides.
@@ -57,7 +59,7 @@ pub(super) fn start(view: View<'_>) -> Option<TextVerdict> {
         return bypass(BypassReason::Administration);
     }
     // LOAD CSV is separated from its writes below; USING PERIODIC COMMIT always writes.
-    let known = is(&READS) || is(&CHANGES) || is(&["LOAD", "USING"]);
+    let known = is(&READS) || is(&CHANGES) || is(&["LOAD", "USING"]) || view.is(0, '{');
     if known { None } else { bypass(BypassReason::UnknownStart) }
 }
 

@@ -4,6 +4,7 @@ mod anchored;
 mod anchored_apps;
 mod any_text;
 mod calls;
+mod cypher25;
 mod exclusions;
 mod oracle;
 mod relationship_keys;

@@ -261,7 +261,6 @@ fn n8_unknown_constructs() {
     for read in [
         "CALL db.index.fulltext.queryNodes('names', 'Ada')",
         "LOAD CSV FROM 'x' AS row RETURN row",
-        "MATCH (n:A) RETURN n.x IS :: INTEGER",
         "CYPHER 6 MATCH (n) RETURN n",
         "USE neo4j MATCH (n) RETURN n",
         "MATCH (n:A) SET n.x = 1 RETURN n",

@@ -30,6 +30,8 @@ pub struct Neo4jFailure {
     pub code: String,
     /// As the server wrote it.
     pub message: String,
+    /// The whole Bolt message, which has its GQL status and causes; empty if there is none.
+    pub as_sent: Vec<u8>,
 }
 
 impl Neo4jFailure {
@@ -76,13 +78,17 @@ impl Neo4jFailure {
         let message = format!(
             "Database '{database}' not up to the requested version: {asked}. Latest database version is {newest}"
         );
-        Self { code: BOOKMARK_CODE.to_owned(), message }
+        Self { code: BOOKMARK_CODE.to_owned(), message, as_sent: Vec::new() }
     }
 
     /// The failure of a statement whose client has set it a limit of time, in Neo4j's words.
     #[must_use]
     pub fn clients_time_is_over() -> Self {
-        Self { code: CLIENTS_TIME_CODE.to_owned(), message: CLIENTS_TIME_TEXT.to_owned() }
+        Self {
+            code: CLIENTS_TIME_CODE.to_owned(),
+            message: CLIENTS_TIME_TEXT.to_owned(),
+            as_sent: Vec::new(),
+        }
     }
 
     /// Whether the server has not reached a bookmark of the run in time: the trouble of a client that brought one of

@@ -76,7 +76,11 @@ mod tests {
     use super::*;
 
     fn said(code: &str) -> FailureKind {
-        FailureKind::Neo4j(Neo4jFailure { code: code.to_owned(), message: String::new() })
+        FailureKind::Neo4j(Neo4jFailure {
+            code: code.to_owned(),
+            message: String::new(),
+            as_sent: Vec::new(),
+        })
     }
 
     #[test]

@@ -85,7 +85,11 @@ impl TransactionReads {
     /// The failure for the client, if it has read what may be old.
     pub fn may_go_on(&self, writes: bool) -> Result<(), Neo4jFailure> {
         if self.has_read_old && writes {
-            return Err(Neo4jFailure { code: OUTDATED.to_owned(), message: OUTDATED_TEXT.to_owned() });
+            return Err(Neo4jFailure {
+                code: OUTDATED.to_owned(),
+                message: OUTDATED_TEXT.to_owned(),
+                as_sent: Vec::new(),
+            });
         }
         Ok(())
     }

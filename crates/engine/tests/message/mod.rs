@@ -366,7 +366,7 @@ fn another_version_is_refused() {
 
 #[test]
 fn every_reply_is_read_as_it_was_sent() {
-    let said = Neo4jFailure { code: "Neo.X".into(), message: "words".into() };
+    let said = Neo4jFailure { code: "Neo.X".into(), message: "words".into(), as_sent: Vec::new() };
     let kinds = [
         FailureKind::Neo4j(said),
         FailureKind::OriginUnreachable,

@@ -4,8 +4,9 @@
 //! have Neo4j's form over Bolt: `Neo.TransientError.Hopcache.Overloaded` for `Hopcache.TransientError.Overloaded`.
 //! The failure of a statement that may have written is never called transient (I6): [`own_failure`] sees to it.
 
+use bytes::Bytes;
 use hopcache_bolt::failure_code;
-use hopcache_bolt::server::BadRequest;
+use hopcache_bolt::server::{BadRequest, Version, frame, reply};
 use hopcache_engine::outcome::{Class, Failure, FailureKind};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_net::crowding::{CrowdedBy, CrowdedOut};
@@ -22,6 +23,21 @@ const UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 pub(super) struct BoltFailure {
     pub(super) code: String,
     pub(super) message: String,
+    /// Neo4j's own message, with its GQL status, its causes and its diagnostics; empty if it has sent none.
+    as_sent: Bytes,
+}
+
+impl BoltFailure {
+    /// Appends FAILURE: Neo4j's own where it has the form of the version.
+    pub(super) fn append(&self, out: &mut Vec<u8>, version: Version) {
+        let metadata = || hopcache_bolt::metadata(&self.as_sent).ok();
+        let has_status = || metadata().is_some_and(|metadata| metadata.get("gql_status").is_some());
+        if version.has_gql_failures() && !self.as_sent.is_empty() && has_status() {
+            frame(out, &self.as_sent);
+        } else {
+            reply::failure(out, version, &self.code, &self.message);
+        }
+    }
 }
 
 /// The code of a FAILURE of Neo4j. Empty if it has none.
@@ -42,7 +58,7 @@ pub(super) fn status_of(code: &str) -> u16 {
 
 impl BoltFailure {
     pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into() }
+        Self { code: code.to_owned(), message: message.into(), as_sent: Bytes::new() }
     }
 
     /// A message that no driver sends.
@@ -75,7 +91,7 @@ impl BoltFailure {
             _ => {
                 let fate = fate(class);
                 let own = own_failure(failure, fate);
-                Self { code: code_over_bolt(own.code), message: own.message }
+                Self::new(&code_over_bolt(own.code), own.message)
             }
         }
     }
@@ -108,19 +124,19 @@ impl BoltFailure {
     /// A failure of ROUTE. This node asks Neo4j with a statement whether a database exists, and Neo4j words its answer to
     /// a statement differently.
     pub(super) fn of_routing(fault: &OriginFault, database: &str) -> Self {
-        let Self { code, message } = Self::of_fault(fault);
-        let message = if code == DATABASE_NOT_FOUND {
-            format!(
-                "Unable to get a routing table for database '{database}' because this database does not exist"
-            )
-        } else {
-            message
-        };
-        Self { code, message }
+        let failure = Self::of_fault(fault);
+        if failure.code != DATABASE_NOT_FOUND {
+            return failure;
+        }
+        let message = format!(
+            "Unable to get a routing table for database '{database}' because this database does not exist"
+        );
+        Self::new(&failure.code, message)
     }
 
     fn of_neo4j(failure: &Neo4jFailure) -> Self {
-        Self { code: failure.code.clone(), message: failure.message.clone() }
+        let as_sent = Bytes::copy_from_slice(&failure.as_sent);
+        Self { code: failure.code.clone(), message: failure.message.clone(), as_sent }
     }
 }
 
@@ -138,6 +154,7 @@ fn code_over_bolt(code: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hopcache_engine::outcome::{Kept, Reason, Role};
+    use hopcache_packstream::Value;
 
     use super::*;
 
@@ -151,10 +168,52 @@ mod tests {
         assert_eq!(code(Class::Bypass(Reason::Write)), UNKNOWN);
     }
 
+    /// D7: the status is the server's own, where the client's version has one.
+    #[test]
+    fn a_failure_of_neo4j_keeps_its_status() {
+        let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
+        let code = "Neo.ClientError.Security.Unauthorized";
+        let metadata =
+            Value::Map(vec![text("neo4j_code", code), text("message", "no"), text("gql_status", "42NFF")]);
+        let mut writer = hopcache_packstream::Writer::new();
+        writer.structure(0x7F, 1);
+        writer.value(&metadata);
+        let as_sent = writer.into_bytes();
+        let of = |as_sent: &[u8]| {
+            let said =
+                Neo4jFailure { code: code.to_owned(), message: "no".to_owned(), as_sent: as_sent.to_vec() };
+            BoltFailure::of_fault(&OriginFault::Unauthorized(said))
+        };
+        let sent = |failure: &BoltFailure, version| {
+            let mut out = Vec::new();
+            failure.append(&mut out, version);
+            out
+        };
+        let mut framed = Vec::new();
+        frame(&mut framed, &as_sent);
+        for version in [Version::new(5, 7), Version::new(6, 1)] {
+            assert_eq!(sent(&of(&as_sent), version), framed);
+        }
+        let (old, mut plain) = (Version::new(5, 6), Vec::new());
+        reply::failure(&mut plain, old, code, "no");
+        assert_eq!(sent(&of(&as_sent), old), plain);
+        // Of a node that was told by another, and of a server that sends none, it is the general one.
+        let old_server = [0xB1, 0x7F, 0xA1, 0x84, b'c', b'o', b'd', b'e', 0x80];
+        let mut general = Vec::new();
+        reply::failure(&mut general, Version::NEWEST, code, "no");
+        for as_sent in [&[][..], &old_server, &[0xFF]] {
+            assert_eq!(sent(&of(as_sent), Version::NEWEST), general);
+        }
+    }
+
     #[test]
     fn a_missing_database_is_told_in_the_words_of_routing() {
         let fault = |code: &str| {
-            OriginFault::Failed(Neo4jFailure { code: code.to_owned(), message: "Neo4j's".to_owned() })
+            OriginFault::Failed(Neo4jFailure {
+                code: code.to_owned(),
+                message: "Neo4j's".to_owned(),
+                as_sent: Vec::new(),
+            })
         };
         let missing = BoltFailure::of_routing(&fault(DATABASE_NOT_FOUND), "films");
         assert!(missing.message.contains("routing table for database 'films'"), "{missing:?}");

@@ -67,15 +67,16 @@ impl Session {
         }
     }
 
-    /// The bytes on which the reading of a RUN depends: those of the message, and who sends it. `None` for a statement that
-    /// is not kept. Below Bolt 5 it depends on the version, too.
+    /// The bytes on which the reading of a RUN depends: those of the message, who sends it, and which types its version has.
+    /// `None` for a statement that is not kept, as below Bolt 5.
     fn raw_of(&mut self, message: &Bytes) -> Option<&[u8]> {
         let fingerprint = self.accepted_identity()?.fingerprint;
-        if self.version.major < 5 || fingerprint.len() + message.len() > PARSED_REQUEST_BYTES_MAX {
+        if self.version.major < 5 || fingerprint.len() + 1 + message.len() > PARSED_REQUEST_BYTES_MAX {
             return None;
         }
         self.raw.clear();
         self.raw.extend_from_slice(&fingerprint);
+        self.raw.push(u8::from(self.version.has_vectors()) + u8::from(self.version.has_uuids()));
         self.raw.extend_from_slice(message);
         Some(&self.raw)
     }

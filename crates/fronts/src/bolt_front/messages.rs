@@ -1,14 +1,19 @@
 //! The rendering of the Bolt front: a result whose records are RECORD messages in chunks, as they go to the socket. So a hit
 //! copies bytes, and looks at no record. Clients of Bolt 4 get the stored form instead, because their records are rewritten.
 //!
-//! The parts before the records are those of the stored form ([`ResultSet::to_bytes`]).
+//! The parts before the records are those of the stored form ([`ResultSet::to_bytes`]). The last byte says whether a record has
+//! a value that came with Bolt 6: for an older client such messages are rewritten.
 
 use bytes::Bytes;
+use hopcache_bolt::server::old_values::has_new_values;
 use hopcache_bolt::server::reply;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_engine::rendering::{RenderError, RenderingId};
 use hopcache_packstream::Reader;
+
+/// The bytes of a RECORD before its list.
+const RECORD_HEAD_BYTES: usize = 2;
 
 /// Its name.
 pub(crate) const MESSAGES: RenderingId = RenderingId(254);
@@ -29,7 +34,29 @@ pub(crate) fn render(result: &ResultSet) -> Result<Vec<u8>, RenderError> {
             return Err(RenderError::TooLarge { limit_bytes: PASS_THROUGH_BYTES_MAX });
         }
     }
-    Ok(ResultSet { records: messages.into(), ..result.clone() }.to_bytes())
+    let has_new = has_new_values(&result.records);
+    let mut rendered = ResultSet { records: messages.into(), ..result.clone() }.to_bytes();
+    rendered.push(u8::from(has_new));
+    Ok(rendered)
+}
+
+/// The result of a rendering, and whether a record has a value that came with Bolt 6. `None` if these bytes are none.
+pub(super) fn read(rendered: &Bytes) -> Option<(ResultSet, bool)> {
+    let (has_new, rest) = rendered.split_last()?;
+    let result = ResultSet::from_bytes(&rendered.slice_ref(rest)).ok()?;
+    Some((result, *has_new != 0))
+}
+
+/// Puts the record of one whole message in place of what `record` had.
+pub(super) fn record_in(message: &[u8], record: &mut Vec<u8>) {
+    record.clear();
+    let mut rest = message;
+    while let Some((header, chunks)) = rest.split_first_chunk::<2>() {
+        let len = usize::from(u16::from_be_bytes(*header)).min(chunks.len());
+        record.extend_from_slice(&chunks[..len]);
+        rest = &chunks[len..];
+    }
+    record.drain(..RECORD_HEAD_BYTES.min(record.len()));
 }
 
 /// The first message of `bytes`, with its chunks' headers; all that is left, if its end is missing.
@@ -92,7 +119,8 @@ mod tests {
         ) {
             let texts: Vec<String> = lens.iter().map(|len| "x".repeat(*len)).collect();
             let stored = result(&texts);
-            let rendered = ResultSet::from_bytes(&render(&stored).unwrap().into()).unwrap();
+            let (rendered, has_new) = read(&render(&stored).unwrap().into()).unwrap();
+            prop_assert!(!has_new);
             prop_assert_eq!((&rendered.fields, rendered.rows, &rendered.summary), (&stored.fields, stored.rows, &stored.summary));
             let mut expected = Vec::new();
             for text in &texts {
@@ -104,6 +132,9 @@ mod tests {
                 prop_assert!((1..=messages_max).contains(&count));
                 prop_assert!(piece.len() <= bytes_max || count == 1);
                 prop_assert!(piece.ends_with(&[0, 0]));
+                let mut record = Vec::new();
+                record_in(first_message(&piece), &mut record);
+                prop_assert_eq!(record, encode(&Value::List(vec![texts[usize::try_from(records).unwrap()].as_str().into()])));
                 sent.extend_from_slice(&piece);
                 records += count;
                 rest = rest.slice(piece.len()..);

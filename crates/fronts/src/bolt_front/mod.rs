@@ -30,10 +30,11 @@ mod incoming;
 mod known;
 pub mod listener;
 pub(crate) mod messages;
-mod options;
+pub(crate) mod options;
 mod outbox;
 mod records;
 mod session;
+mod unsupported;
 mod websocket;
 
 use std::sync::Arc;
@@ -60,6 +61,8 @@ use crate::front::request_cache::{RequestCache, sweep_for_ever};
 use hopcache_state::node_state::NodeState;
 
 /// The agent if Neo4j has not sent its own. Drivers read the version of it.
+/// The newest version of Neo4j 5: spoken with clients while it is not known what Neo4j speaks, and before the sample graph.
+const WITHOUT_NEO4J: Version = Version::new(5, 8);
 const AGENT_DEFAULT: &str = "Neo4j/5.26.0";
 
 /// The Bolt listener's state.
@@ -130,6 +133,6 @@ impl BoltFront {
             None => None,
         };
         let recv_timeout = Some(Duration::from_secs(BOLT_RECEIVE_TIMEOUT_S));
-        known.unwrap_or(ServerInfo { newest: Version::NEWEST, agent: None, recv_timeout })
+        known.unwrap_or(ServerInfo { newest: WITHOUT_NEO4J, agent: None, recv_timeout })
     }
 }

@@ -230,7 +230,7 @@ pub(super) fn for_neo4j(extra: &Value, hello: &Value, version: Version) -> Value
 }
 
 /// The notifications, or GQL statuses, of a result that a client wants.
-pub(super) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> Option<Value> {
+pub(crate) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> Option<Value> {
     let Value::List(all) = notifications else { return Some(notifications.clone()) };
     let chosen = |name: &str| extra.get(name).or_else(|| hello.get(name));
     let least = chosen(FILTERS[0]).and_then(Value::as_str).unwrap_or("INFORMATION");

@@ -1,13 +1,13 @@
 //! The open result of a statement that the cache answered. Its records go out as the bytes that the origin sent, in
-//! pieces of PULL's `n`. No value is decoded. Most results are messages already (`messages`); for clients of Bolt 4 some
-//! structures are rewritten, as bytes too.
+//! pieces of PULL's `n`. No value is decoded. Most results are messages already (`messages`); for clients of versions before 6.1
+//! some values are rewritten, as bytes too.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use hopcache_bolt::server::old_values::{OldForm, rewrite};
+use hopcache_bolt::server::old_values::{NoOldForm, OldForm, may_have_new_values, rewrite};
 use hopcache_bolt::server::{Version, reply};
 use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
 use hopcache_core::limits::BOLT_REPLY_BYTES;
@@ -15,9 +15,10 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_packstream::{Reader, Value};
 
 use super::failure::BoltFailure;
-use super::messages::piece_of;
+use super::messages::{first_message, piece_of, record_in};
 use super::options::filtered;
 use super::outbox::Outbox;
+use super::unsupported;
 
 /// How the records of a piece ended.
 pub(super) enum Piece {
@@ -30,18 +31,28 @@ pub(super) enum Piece {
 /// The form in which a client wants records.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RecordForm {
-    /// As Bolt 5 has sent them.
+    /// As Bolt 6.1 has sent them.
     AsStored,
-    /// As Bolt 4 has them.
+    /// As an older version has them.
     Old(OldForm),
+}
+
+impl RecordForm {
+    /// The form of records of which none has a value that came with Bolt 6.
+    fn without_new_values(self) -> Self {
+        match self {
+            Self::Old(form) if form.version.major >= 5 => Self::AsStored,
+            form => form,
+        }
+    }
 }
 
 /// Records that were not taken yet.
 enum UntakenRecords {
     /// One behind the other, as they are stored.
     Records(Bytes),
-    /// So many messages, as they go to the socket.
-    Messages { bytes: Bytes, count: u64 },
+    /// So many messages, as they go to the socket, and whether a value of one came with Bolt 6.
+    Messages { bytes: Bytes, count: u64, has_new: bool },
 }
 
 impl UntakenRecords {
@@ -65,6 +76,8 @@ pub(super) struct CachedResult {
     kind: Option<StatementKind>,
     summary: Value,
     failure: Option<BoltFailure>,
+    /// The first type for which the client has got a map, as its version does not have it.
+    replaced: Option<String>,
     /// The text of `Cache-Status`.
     status: String,
     /// Between which transactions it was read, where that is known.
@@ -80,13 +93,19 @@ impl CachedResult {
     pub(super) fn new(result: ResultSet, status: String) -> Self {
         let ResultSet { fields, records, kind, summary, .. } = result;
         let rest = UntakenRecords::Records(records);
-        Self { fields, rest, kind, summary, failure: None, status, range: None, hit_ms: None, bookmark: None }
+        let (failure, replaced, range) = (None, None, None);
+        Self { fields, rest, kind, summary, failure, replaced, status, range, hit_ms: None, bookmark: None }
     }
 
     /// A whole result whose records are messages.
-    pub(super) fn of_messages(mut result: ResultSet, status: String) -> Self {
+    pub(super) fn of_messages(mut result: ResultSet, has_new: bool, status: String) -> Self {
         let (bytes, count) = (std::mem::take(&mut result.records), result.rows);
-        Self { rest: UntakenRecords::Messages { bytes, count }, ..Self::new(result, status) }
+        Self { rest: UntakenRecords::Messages { bytes, count, has_new }, ..Self::new(result, status) }
+    }
+
+    /// In records that were sent already a map stands for this type.
+    pub(super) fn set_replaced(&mut self, replaced: Option<String>) {
+        self.replaced = replaced;
     }
 
     /// It was read between these transactions.
@@ -122,6 +141,7 @@ impl CachedResult {
             kind: None,
             summary: Value::Map(Vec::new()),
             failure: Some(failure),
+            replaced: None,
             status: String::new(),
             range: None,
             hit_ms: None,
@@ -172,28 +192,34 @@ impl CachedResult {
         records_max: Option<u64>,
         out: Option<(&mut Outbox, RecordForm)>,
     ) -> io::Result<Piece> {
-        let Some(out) = out else {
-            self.skip(records_max);
-            return Ok(self.end());
-        };
         let mut left = records_max.unwrap_or(u64::MAX);
+        let Some(out) = out else {
+            self.skip(records_max, &mut left);
+            return Ok(self.end(left == 0));
+        };
         let sent = match &mut self.rest {
             UntakenRecords::Records(records) => send_records(records, &mut left, out).await?,
-            UntakenRecords::Messages { bytes, count } => {
-                Ok(send_messages((bytes, count), left, out.0).await?)
-            }
+            UntakenRecords::Messages { bytes, count, has_new } => match out {
+                (out, RecordForm::Old(form)) if *has_new => {
+                    send_old_messages((bytes, count), left, (out, form)).await?
+                }
+                (out, _) => send_messages((bytes, count), left, out).await.map(|()| Ok(None))?,
+            },
         };
         match sent {
-            Ok(()) => Ok(self.end()),
+            Ok(replaced) => {
+                self.replaced = self.replaced.take().or(replaced);
+                Ok(self.end(left == 0))
+            }
             Err(failure) => Ok(Piece::Failed(failure)),
         }
     }
 
-    fn skip(&mut self, records_max: Option<u64>) {
+    fn skip(&mut self, records_max: Option<u64>, left: &mut u64) {
         match (records_max, &mut self.rest) {
             (None, rest) => rest.clear(),
-            (Some(mut left), UntakenRecords::Records(records)) => skip_records(records, &mut left),
-            (Some(left), UntakenRecords::Messages { bytes, count }) => {
+            (Some(_), UntakenRecords::Records(records)) => skip_records(records, left),
+            (Some(left), UntakenRecords::Messages { bytes, count, .. }) => {
                 let (skipped, messages) = piece_of(bytes, left, usize::MAX);
                 bytes.advance(skipped.len());
                 *count = count.saturating_sub(messages);
@@ -201,8 +227,10 @@ impl CachedResult {
         }
     }
 
-    fn end(&mut self) -> Piece {
-        if !self.rest.is_empty() {
+    /// As Neo4j, which looks for the next record only when it is asked for it: a failure behind the last record that was asked for
+    /// comes with the next piece.
+    fn end(&mut self, is_full: bool) -> Piece {
+        if !self.rest.is_empty() || (is_full && self.failure.is_some()) {
             let has_more = vec![("has_more".to_owned(), Value::Bool(true))];
             return Piece::Done { metadata: Value::Map(has_more), has_more: true };
         }
@@ -215,6 +243,9 @@ impl CachedResult {
             let is_hit = self.hit_ms.is_some();
             let is_sent = |name: &str| name != "t_first" && !(is_hit && name == "t_last");
             pairs.extend(summary.iter().filter(|(name, _)| is_sent(name)).cloned());
+        }
+        if let Some(kind) = &self.replaced {
+            unsupported::note(&mut pairs, kind);
         }
         if self.hit_ms.is_some() || self.summary.get("t_last").is_none() {
             pairs.push(("t_last".to_owned(), Value::Int(0)));
@@ -253,7 +284,65 @@ async fn send_messages(
     Ok(())
 }
 
-/// Sends at most `left` records from the front of `rest`, and counts them down.
+/// As [`send_messages`], in an older form. Returns the first type for which a map was sent.
+///
+/// # Errors
+/// When the client has gone; inside, when a record has no such form.
+async fn send_old_messages(
+    (rest, count): (&mut Bytes, &mut u64),
+    messages_max: u64,
+    (out, form): (&mut Outbox, OldForm),
+) -> io::Result<Sent> {
+    let (mut replaced, mut record, mut rewritten) = (None, Vec::new(), Vec::new());
+    for _ in 0..messages_max.min(*count) {
+        if rest.is_empty() {
+            break;
+        }
+        let message = first_message(rest).len();
+        record_in(&rest[..message], &mut record);
+        let form = RecordForm::Old(form);
+        match append_record(out.bytes(), &record, (form, &mut rewritten)) {
+            Ok(kind) => replaced = replaced.or(kind),
+            Err(error) => {
+                *rest = Bytes::new();
+                return Ok(Err(no_old_form(&error)));
+            }
+        }
+        rest.advance(message);
+        *count = count.saturating_sub(1);
+        if out.is_full() {
+            out.flush().await?;
+        }
+    }
+    Ok(Ok(replaced))
+}
+
+/// Appends a RECORD in the form that the client wants. Returns the first type for which a map stands in it.
+fn append_record(
+    out: &mut Vec<u8>,
+    record: &[u8],
+    (form, rewritten): (RecordForm, &mut Vec<u8>),
+) -> Result<Option<String>, NoOldForm> {
+    let form = if may_have_new_values(record) { form } else { form.without_new_values() };
+    let RecordForm::Old(form) = form else {
+        reply::record(out, record);
+        return Ok(None);
+    };
+    rewritten.clear();
+    let replaced = rewrite(record, form, rewritten)?;
+    reply::record(out, rewritten);
+    Ok(replaced)
+}
+
+fn no_old_form(error: &NoOldForm) -> BoltFailure {
+    BoltFailure::own("NoOldForm", format!("A value has no form in this version of Bolt: {error}."))
+}
+
+/// The first type for which a map was sent, or the failure that ends the records.
+type Sent = Result<Option<String>, BoltFailure>;
+
+/// Sends at most `left` records from the front of `rest`, and counts them down. Returns the first type for which a map was
+/// sent.
 ///
 /// # Errors
 /// When the client has gone; inside, when a record cannot be read. Entries carry a checksum, so that is a defect of this
@@ -262,8 +351,8 @@ pub(super) async fn send_records(
     rest: &mut Bytes,
     left: &mut u64,
     (out, form): (&mut Outbox, RecordForm),
-) -> io::Result<Result<(), BoltFailure>> {
-    let mut rewritten = Vec::new();
+) -> io::Result<Sent> {
+    let (mut replaced, mut rewritten) = (None, Vec::new());
     while *left > 0 && !rest.is_empty() {
         let Ok(record) = Reader::new(rest).skip() else {
             *rest = Bytes::new();
@@ -271,16 +360,11 @@ pub(super) async fn send_records(
             return Ok(Err(BoltFailure::new("Neo.DatabaseError.General.UnknownError", message)));
         };
         let len = record.len();
-        match form {
-            RecordForm::AsStored => reply::record(out.bytes(), record),
-            RecordForm::Old(form) => {
-                rewritten.clear();
-                if let Err(error) = rewrite(record, form, &mut rewritten) {
-                    *rest = Bytes::new();
-                    let message = format!("A value has no form in Bolt 4: {error}.");
-                    return Ok(Err(BoltFailure::own("NoOldForm", message)));
-                }
-                reply::record(out.bytes(), &rewritten);
+        match append_record(out.bytes(), record, (form, &mut rewritten)) {
+            Ok(kind) => replaced = replaced.or(kind),
+            Err(error) => {
+                *rest = Bytes::new();
+                return Ok(Err(no_old_form(&error)));
             }
         }
         rest.advance(len);
@@ -289,7 +373,7 @@ pub(super) async fn send_records(
             out.flush().await?;
         }
     }
-    Ok(Ok(()))
+    Ok(Ok(replaced))
 }
 
 /// Drops at most `left` records, and counts them down.
@@ -306,114 +390,4 @@ pub(super) fn skip_records(rest: &mut Bytes, left: &mut u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
-    use hopcache_packstream::encode;
-    use tokio::io::AsyncReadExt;
-
-    use super::*;
-
-    fn three() -> CachedResult {
-        let records: Vec<u8> = (1..=3_i64).flat_map(|n| encode(&Value::List(vec![n.into()]))).collect();
-        let summary = Value::Map(vec![
-            ("t_first".to_owned(), Value::Int(7)),
-            ("db".to_owned(), "neo4j".into()),
-            ("t_last".to_owned(), Value::Int(9)),
-        ]);
-        let result = ResultSet {
-            fields: vec!["n".to_owned()],
-            records: records.into(),
-            rows: 3,
-            kind: Some(StatementKind::Read),
-            summary,
-            bookmark: None,
-            range: None,
-            marked: None,
-        };
-        CachedResult::new(result, "node-a; hit".to_owned())
-    }
-
-    /// The client's own bookmark and the entry's, whichever is later.
-    #[tokio::test]
-    async fn the_last_piece_has_the_clients_next_bookmark() {
-        let at = |id| Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
-        let mut result = three();
-        result.set_bookmark(&Bookmark::NONE);
-        let (_, piece) = sent(&mut result, None).await;
-        assert!(matches!(piece, Piece::Done { metadata, .. } if metadata.get("bookmark").is_none()));
-        let mut result = three();
-        let asked = Bookmark::NONE.with(Some(at(7)));
-        result.set_range(ReadRange::new(asked.clone(), at(9)).map(Arc::new));
-        result.set_bookmark(&asked);
-        let (_, piece) = sent(&mut result, None).await;
-        let Piece::Done { metadata, .. } = piece else { unreachable!() };
-        let text = Bookmark::NONE.with(Some(at(9))).encode().unwrap();
-        assert_eq!(metadata.get("bookmark"), Some(&Value::String(text)));
-    }
-
-    async fn sent(result: &mut CachedResult, records_max: Option<u64>) -> (Vec<u8>, Piece) {
-        let (ours, mut theirs) = tokio::io::duplex(1 << 10);
-        let mut out = Outbox::new(ours);
-        let piece = result.take(records_max, Some((&mut out, RecordForm::AsStored))).await.unwrap();
-        out.flush().await.unwrap();
-        drop(out);
-        let mut bytes = Vec::new();
-        theirs.read_to_end(&mut bytes).await.unwrap();
-        (bytes, piece)
-    }
-
-    #[tokio::test]
-    async fn records_go_out_in_pieces_and_the_last_has_the_summary() {
-        let mut result = three();
-        let opening = |minor, qid| result.opening(Version::new(5, minor), qid);
-        assert_eq!(opening(8, None).get("t_first"), Some(&Value::Int(7)));
-        assert_eq!(opening(8, None).get("db"), Some(&"neo4j".into()));
-        assert_eq!((opening(7, None).get("db"), opening(8, Some(0)).get("db")), (None, None));
-        let (bytes, piece) = sent(&mut result, Some(2)).await;
-        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 1, 0, 0, 0, 4, 0xB1, 0x71, 0x91, 2, 0, 0]);
-        assert!(matches!(piece, Piece::Done { has_more: true, .. }));
-        let (bytes, piece) = sent(&mut result, None).await;
-        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 3, 0, 0]);
-        let Piece::Done { metadata, has_more: false } = piece else { unreachable!() };
-        let names = ["type", "db", "t_last", "hopcache"];
-        let Value::Map(pairs) = &metadata else { unreachable!() };
-        assert_eq!(pairs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
-    }
-
-    /// F13: the times of a hit are its own, and not those of the run that filled the entry.
-    #[tokio::test]
-    async fn a_hit_has_its_own_times() {
-        let mut result = three();
-        result.set_hit(Duration::from_millis(2));
-        assert_eq!(result.opening(Version::new(5, 4), None).get("t_first"), Some(&Value::Int(2)));
-        let (_, piece) = sent(&mut result, None).await;
-        let Piece::Done { metadata, .. } = piece else { unreachable!() };
-        assert_eq!(metadata.get("t_last"), Some(&Value::Int(0)));
-    }
-
-    /// A piece that ends with the last record ends the result: like Neo4j, it does not make the client ask once more.
-    #[tokio::test]
-    async fn a_piece_of_all_records_is_the_last() {
-        let (_, piece) = sent(&mut three(), Some(3)).await;
-        assert!(matches!(piece, Piece::Done { has_more: false, .. }));
-    }
-
-    #[tokio::test]
-    async fn dropped_records_are_not_sent() {
-        let mut result = three();
-        assert!(matches!(result.take(Some(2), None).await.unwrap(), Piece::Done { has_more: true, .. }));
-        let (bytes, _) = sent(&mut result, None).await;
-        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 3, 0, 0]);
-        assert!(matches!(three().take(None, None).await.unwrap(), Piece::Done { has_more: false, .. }));
-    }
-
-    #[tokio::test]
-    async fn a_failure_comes_behind_its_records() {
-        let records = encode(&Value::List(vec![Value::Int(1)]));
-        let failure = BoltFailure::new("Neo.ClientError.Statement.ArithmeticError", "/ by zero");
-        let mut result = CachedResult::failed(vec!["n".to_owned()], records.into(), failure.clone());
-        let (bytes, piece) = sent(&mut result, None).await;
-        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 1, 0, 0]);
-        assert!(matches!(piece, Piece::Failed(failure) if failure == failure));
-    }
-}
+mod tests;

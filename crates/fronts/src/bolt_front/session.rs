@@ -137,10 +137,11 @@ impl Session {
 
     /// The form of records for this client.
     pub(super) fn record_form(&self) -> RecordForm {
-        if self.version.major >= 5 {
+        if self.version.has_uuids() {
             return RecordForm::AsStored;
         }
-        RecordForm::Old(OldForm { has_utc: self.has_utc_patch, offset_of: hopcache_queryapi::zone_offset_s })
+        let (version, has_utc) = (self.version, self.has_utc_patch);
+        RecordForm::Old(OldForm { version, has_utc, offset_of: hopcache_queryapi::zone_offset_s })
     }
 
     pub(super) fn state(&self) -> State {
@@ -230,7 +231,7 @@ impl Session {
 
     /// Sends the failure and ends the connection.
     pub(super) fn refuse(&mut self, failure: &BoltFailure) {
-        reply::failure(self.out.bytes(), self.version, &failure.code, &failure.message);
+        failure.append(self.out.bytes(), self.version);
         self.machine.end();
     }
 
@@ -242,7 +243,7 @@ impl Session {
                 Ending::Success { open_results: in_transaction + usize::from(self.result.is_some()) }
             }
             Err(RequestError::Failed(failure)) => {
-                reply::failure(self.out.bytes(), self.version, &failure.code, &failure.message);
+                failure.append(self.out.bytes(), self.version);
                 self.count_refused(kind, &failure.code);
                 Ending::Failure
             }

@@ -468,7 +468,7 @@ fn is_password_to_change(fault: &OriginFault) -> bool {
 fn peer_refusal() -> OriginError {
     let code = "Neo.ClientError.Security.Unauthorized".to_owned();
     let message = "The client is unauthorized due to authentication failure.".to_owned();
-    OriginFault::Unauthorized(Neo4jFailure { code, message }).into()
+    OriginFault::Unauthorized(Neo4jFailure { code, message, as_sent: Vec::new() }).into()
 }
 
 /// Whether Neo4j may have counted a wrong password of the user. It counts none while the user is locked out.

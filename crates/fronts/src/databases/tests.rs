@@ -112,7 +112,7 @@ fn away() -> OriginFault {
 
 fn no_such_database() -> OriginFault {
     let code = "Neo.ClientError.Database.DatabaseNotFound".to_owned();
-    OriginFault::Failed(Neo4jFailure { code, message: String::new() })
+    OriginFault::Failed(Neo4jFailure { code, message: String::new(), as_sent: Vec::new() })
 }
 
 fn ms(ms: u64) -> Duration {

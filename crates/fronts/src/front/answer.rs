@@ -8,6 +8,8 @@ use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, How, Outcome, Reason, Role};
 use hopcache_net::body::tied;
 use hopcache_net::refusal_response::UnservedReason;
@@ -17,7 +19,9 @@ use hopcache_queryapi::failure;
 use hopcache_queryapi::headers::authorization::CHALLENGE;
 use hopcache_queryapi::headers::cache_status::{self, Collapsed, Forward, Member, Stored};
 use hopcache_queryapi::headers::media;
-use hopcache_queryapi::render::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_within};
+use hopcache_queryapi::render::{
+    self, Counters, Encoding, RenderError, ResponseForm, ResultView, Times, render_within,
+};
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER,
     WWW_AUTHENTICATE,
@@ -31,6 +35,8 @@ use super::failure_texts::{
     CARRIED_OUT, leaving, no_place, too_deep, too_large, too_many_runs, unreachable, unread,
 };
 use super::preflight;
+use super::query_api_renderer::for_engine;
+use super::shown_filter::ShownFilter;
 
 /// A response with its whole body, without a box.
 pub type Reply = http::Response<Full<Bytes>>;
@@ -40,7 +46,6 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// Neo4j's content type for its own refusals.
 pub(super) const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
 /// Neo4j allows every origin.
 pub(super) const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
@@ -80,6 +85,30 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
     response
+}
+
+/// Writes the answer of an outcome that has records, with the notifications that its client wants.
+pub(super) fn filter(outcome: &mut Outcome, ask: &Ask, shown: &ShownFilter) {
+    let Answer::Body(body) = &outcome.answer else { return };
+    let bookmark = outcome.range.as_ref().and_then(|range| range.bookmark_for(&ask.bookmarks).encode());
+    let written = ResultSet::from_bytes(body).map_err(|_| FailureKind::BadResult).and_then(|mut result| {
+        ask.query.name_columns(&mut result.fields);
+        let summary = &ShownFilter::of(&shown.filter, std::mem::replace(&mut result.summary, Value::Null));
+        let view = ResultView {
+            kind: result.kind.map(StatementKind::to_bolt),
+            fields: &result.fields,
+            records: &result.records,
+            summary,
+            bookmarks: &[],
+            errors: &[],
+        };
+        let body = render::answer(&view, shown.form, bookmark.as_deref(), PASS_THROUGH_BYTES_MAX);
+        body.map_err(|error| FailureKind::from(for_engine(error)))
+    });
+    outcome.answer = match written {
+        Ok(written) => Answer::Body(tied(written, body.clone())),
+        Err(kind) => Answer::Failed(kind.into()),
+    };
 }
 
 /// The response to a request whose answer has no room in the answer budget.
@@ -304,18 +333,19 @@ fn with_records(
     encoding: Encoding,
 ) -> Result<Vec<u8>, RenderError> {
     let summary = &Value::Map(Vec::new());
-    let view = ResultView { fields, records, summary, bookmarks: &[], errors };
-    render_within(&view, ResponseForm { encoding, counters: Counters::Omit }, PASS_THROUGH_BYTES_MAX)
+    let view = ResultView { kind: None, fields, records, summary, bookmarks: &[], errors };
+    render_within(
+        &view,
+        ResponseForm { encoding, counters: Counters::Omit, times: Times::Omit },
+        PASS_THROUGH_BYTES_MAX,
+    )
 }
 
 /// Seconds after which a client should try again: by then the origin's breaker has probed again.
 pub(super) const RETRY_AFTER_S: u64 = 1;
 
 pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
-    match encoding {
-        Encoding::Plain => JSON,
-        Encoding::Typed => TYPED,
-    }
+    HeaderValue::from_static(media::name(encoding))
 }
 
 /// The client listener's response when no request was read. `None` when the client has sent nothing or does not read.

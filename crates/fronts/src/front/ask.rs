@@ -21,10 +21,12 @@ use hopcache_engine::{Engine, TransactionReads};
 use hopcache_net::body_budget::Reservation;
 use hopcache_net::client_addr::{ClientAddr, SESSION};
 use hopcache_ops::traces::TraceContext;
+use hopcache_packstream::Value;
+use hopcache_queryapi::Generation;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
 use hopcache_queryapi::headers::media;
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
-use hopcache_queryapi::request::{self, RequestError};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, Times};
+use hopcache_queryapi::request::{self, NewerMembers, RequestError};
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -32,6 +34,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use crate::front::directives::{Control, FRESHNESS, HINT, control, hints, joined};
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
+use crate::front::shown_filter::ShownFilter;
+use crate::neo4j_server::Neo4jServer;
 use crate::senders::Senders;
 use crate::transactions::held::Terms;
 
@@ -79,6 +83,8 @@ impl Raw {
 pub struct AskReader {
     engine: Arc<Engine>,
     senders: Arc<Senders>,
+    /// Its version decides what the API has.
+    server: Arc<Neo4jServer>,
     /// The operator's limit for a run.
     run_timeout_ms: Millis,
 }
@@ -86,8 +92,44 @@ pub struct AskReader {
 impl AskReader {
     /// A reader for this configuration.
     #[must_use]
-    pub fn new(engine: &Arc<Engine>, senders: Arc<Senders>, settings: &Settings) -> Self {
-        Self { engine: Arc::clone(engine), senders, run_timeout_ms: settings.origin.timeout_ms }
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        (senders, server): (Arc<Senders>, Arc<Neo4jServer>),
+        settings: &Settings,
+    ) -> Self {
+        Self { engine: Arc::clone(engine), senders, server, run_timeout_ms: settings.origin.timeout_ms }
+    }
+
+    /// Which Query API the server has.
+    pub(crate) fn generation(&self) -> Generation {
+        self.server.generation()
+    }
+
+    /// How the values of the answer are written.
+    pub(crate) fn accepted(&self, headers: &HeaderMap) -> Result<Encoding, Refusal> {
+        accepted(headers, self.generation())
+    }
+
+    /// The refusal of a body, as the server has it.
+    fn refused(&self, error: &RequestError, encoding: Encoding) -> Refusal {
+        let is_new = self.generation().has_times();
+        if is_new { Refusal::request_in(error, encoding) } else { Refusal::request(error, encoding) }
+    }
+
+    /// A server that does not know a member refuses it.
+    fn check_newer(&self, newer: &NewerMembers, encoding: Encoding) -> Result<(), Refusal> {
+        match newer.named {
+            Some(name) if !self.generation().has_times() => {
+                Err(self.refused(&RequestError::Unknown(name.to_owned()), encoding))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn form_of(&self, encoding: Encoding, include_counters: bool) -> ResponseForm {
+        let counters = if include_counters { Counters::Include } else { Counters::Omit };
+        let times = if self.generation().has_times() { Times::Include } else { Times::Omit };
+        ResponseForm { encoding, counters, times }
     }
 
     /// The longest time that a client waits. `run_ms_max` is the limit of its run, or the operator's.
@@ -115,11 +157,13 @@ impl AskReader {
         body: &Bytes,
         room: Reservation,
         now: MonoTime,
-    ) -> Result<Ask, Refusal> {
+    ) -> Result<AskedQuery, Refusal> {
         let credentials = credentials(&head.headers)?;
-        let ReadHead { encoding, params_in, hints, control } = ReadHead::of(&head.headers)?;
+        let ReadHead { encoding, params_in, hints, control } =
+            ReadHead::of(&head.headers, self.generation())?;
         let database = database_of_query(head.uri.path())?;
-        let request = request::parse(body, params_in).map_err(|error| Refusal::request(&error, encoding))?;
+        let request = request::parse(body, params_in).map_err(|error| self.refused(&error, encoding))?;
+        self.check_newer(&request.newer, encoding)?;
         check_statement(&request.statement)?;
         check_bookmarks(&request.bookmarks)?;
         let mut bypass = control.no_store.then_some(RequestBypass::NoStore);
@@ -137,9 +181,12 @@ impl AskReader {
             identity: self.acting(credentials, request.impersonated_user.as_deref())?,
             impersonated: request.impersonated_user,
         };
-        Ok(Ask {
+        let form = self.form_of(encoding, request.include_counters);
+        let filter = request.newer.notifications.map(|filter| ShownFilter { form, filter });
+        let ask = Ask {
             query: Arc::new(self.engine.path().read(parts)),
-            rendering: rendering_of(form_of(encoding, request.include_counters)),
+            // What is filtered is written here, from the records: no rendering that is kept has the client's filter.
+            rendering: if filter.is_some() { RenderingId::RECORDS } else { rendering_of(form) },
             freshness: control.freshness,
             hints,
             mode: mode_of(request.access_mode),
@@ -153,7 +200,8 @@ impl AskReader {
             live: None,
             client: None,
             session: self.session(head)?,
-        })
+        };
+        Ok(AskedQuery { ask, filter })
     }
 
     /// Reads a request of an explicit transaction, which may come without a statement.
@@ -166,26 +214,28 @@ impl AskReader {
         body: &Bytes,
         room: Reservation,
     ) -> Result<ReadInTransaction, Refusal> {
-        let encoding = accepted(&head.headers)?;
+        let encoding = self.accepted(&head.headers)?;
         if body.is_empty() && !head.headers.contains_key(CONTENT_TYPE) {
             // As the server: without a type it looks for no body, and misses the request then.
-            return Err(Refusal::request(&RequestError::Null, encoding));
+            return Err(self.refused(&RequestError::Null, encoding));
         }
-        let ReadHead { params_in, hints, control, .. } = ReadHead::of(&head.headers)?;
+        let ReadHead { params_in, hints, control, .. } = ReadHead::of(&head.headers, self.generation())?;
         let parsed = request::parse_in_transaction(body, params_in);
-        let request = parsed.map_err(|error| Refusal::request(&error, encoding))?;
+        let request = parsed.map_err(|error| self.refused(&error, encoding))?;
+        self.check_newer(&request.newer, encoding)?;
         check_statement(request.statement.as_deref().unwrap_or_default())?;
         check_bookmarks(&request.bookmarks)?;
         let statement = request.statement.map(|text| StatementInTransaction {
             text,
             params: request.parameters.map(|params| room.kept_by(params.into())),
+            notifications: request.newer.notifications,
             hints,
             control,
             session: None,
         });
         let session = self.session(head)?;
         Ok(ReadInTransaction {
-            form: form_of(encoding, request.include_counters),
+            form: self.form_of(encoding, request.include_counters),
             statement: statement.map(|statement| StatementInTransaction { session, ..statement }),
             mode: mode_of(request.access_mode),
             bookmarks: request.bookmarks,
@@ -193,6 +243,7 @@ impl AskReader {
             time_ms_max: request.max_execution_time_s.map(|seconds| seconds.saturating_mul(1_000)),
             kind: request.transaction_type,
             traceparent: traceparent(head),
+            metadata: request.newer.tx_metadata,
         })
     }
 
@@ -303,6 +354,13 @@ pub(crate) fn trace_of(head: &Parts) -> TraceContext<'_> {
     TraceContext { traceparent: text(&TRACEPARENT), tracestate }
 }
 
+/// Plain data: a request that became a query.
+pub(crate) struct AskedQuery {
+    pub(crate) ask: Ask,
+    /// Which notifications its client wants, if it does not want all.
+    pub(crate) filter: Option<ShownFilter>,
+}
+
 /// Plain data: a request of an explicit transaction. What only counts for a new one is ignored in the others, as by the
 /// server.
 pub(crate) struct ReadInTransaction {
@@ -316,6 +374,8 @@ pub(crate) struct ReadInTransaction {
     /// Which kind of transaction the server is to begin.
     pub(crate) kind: Option<String>,
     pub(crate) traceparent: Option<String>,
+    /// The transaction's metadata, a map.
+    pub(crate) metadata: Option<Value>,
 }
 
 /// Plain data: a statement of an explicit transaction.
@@ -324,6 +384,8 @@ pub(crate) struct StatementInTransaction {
     pub(crate) text: String,
     /// The parameters, or why the server refuses them when it runs the statement.
     pub(crate) params: Result<Bytes, RequestError>,
+    /// Which notifications its client wants, as options of Bolt.
+    pub(crate) notifications: Option<Value>,
     hints: Hints,
     control: Control,
     session: Option<SessionTag>,
@@ -338,22 +400,16 @@ struct ReadHead {
 }
 
 impl ReadHead {
-    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
-        let encoding = accepted(headers)?;
+    fn of(headers: &HeaderMap, generation: Generation) -> Result<Self, Refusal> {
+        let encoding = accepted(headers, generation)?;
         let params_in = joined(headers, &CONTENT_TYPE)?;
-        let params_in = media::content_type(params_in.as_deref()).map_err(Refusal::media)?;
+        let params_in = media::content_type(params_in.as_deref(), generation).map_err(Refusal::media)?;
         Ok(Self { encoding, params_in, hints: hints(headers)?, control: control(headers)? })
     }
 }
 
-/// How the values of the answer are written.
-pub(crate) fn accepted(headers: &HeaderMap) -> Result<Encoding, Refusal> {
-    media::accept(joined(headers, &ACCEPT)?.as_deref()).map_err(Refusal::media)
-}
-
-fn form_of(encoding: Encoding, include_counters: bool) -> ResponseForm {
-    let counters = if include_counters { Counters::Include } else { Counters::Omit };
-    ResponseForm { encoding, counters }
+fn accepted(headers: &HeaderMap, generation: Generation) -> Result<Encoding, Refusal> {
+    media::accept(joined(headers, &ACCEPT)?.as_deref(), generation).map_err(Refusal::media)
 }
 
 /// Without an access mode the server allows writes.

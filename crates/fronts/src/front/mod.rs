@@ -24,6 +24,7 @@ mod preflight;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
+mod shown_filter;
 pub mod transactions;
 
 pub(crate) use query_api_renderer::QueryApiRenderer;
@@ -68,7 +69,7 @@ use crate::credentials::{Credentials, Standing};
 use crate::databases::Databases;
 use crate::discovery::{self, Urls};
 use crate::front::answer::Reply;
-use crate::front::ask::{AskReader, Raw};
+use crate::front::ask::{AskReader, AskedQuery, Raw};
 use crate::front::known_ask::KnownAsk;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
@@ -185,7 +186,11 @@ impl Front {
         let sweeper_clock: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         let sweeping = request_cache::sweep_for_ever(Arc::clone(&remembered), sweeper_clock);
         Arc::new(Self {
-            reader: AskReader::new(&engine, Arc::clone(&shared.senders), settings),
+            reader: AskReader::new(
+                &engine,
+                (Arc::clone(&shared.senders), Arc::clone(&shared.server)),
+                settings,
+            ),
             remembered,
             shared,
             transactions: Transactions::new(transactions),
@@ -253,8 +258,8 @@ impl Front {
             asked = self.asked(head, body) => asked,
             () = self.engine.lifecycle().turned_away() => Err(Refusal::leaving()),
         };
-        let mut ask = match asked {
-            Ok(ask) => ask,
+        let AskedQuery { mut ask, filter } = match asked {
+            Ok(asked) => asked,
             Err(refusal) => {
                 let refused = self.refuse(refusal);
                 if let Some(mut span) = span {
@@ -268,6 +273,9 @@ impl Front {
         }
         let mut outcome = self.engine.path().request(&ask, came).await;
         self.take_note(&ask, &outcome);
+        if let Some(filter) = &filter {
+            answer::filter(&mut outcome, &ask, filter);
+        }
         tracing::debug!(
             statement = query_text(&ask.query.statement),
             key = ?ask.query.key,
@@ -278,7 +286,8 @@ impl Front {
         let response = if is_unreachable(&outcome) && self.state.origin.refuses_us() {
             answer::with_cache_status(auth_errors::own_log_on_refused(), &outcome, me)
         } else if self.shared.outgoing.admit(&mut outcome.answer) {
-            answer::of_outcome(&outcome, encoding_of(ask.rendering), me)
+            let encoding = filter.map_or_else(|| encoding_of(ask.rendering), |filter| filter.form.encoding);
+            answer::of_outcome(&outcome, encoding, me)
         } else {
             answer::of_unsent(&outcome, me)
         };
@@ -291,7 +300,7 @@ impl Front {
     }
 
     /// The query of a request: reads the whole request, from a sender whose credentials Neo4j has accepted.
-    async fn asked(&self, head: Parts, body: Incoming) -> Result<Ask, Refusal> {
+    async fn asked(&self, head: Parts, body: Incoming) -> Result<AskedQuery, Refusal> {
         // A stranger may fill a small buffer, not a large one. A body this large is not among the cached requests
         // either, so its sender is looked up twice; see `ask_anew`.
         let mut whose = None;
@@ -306,7 +315,7 @@ impl Front {
 
     /// The query of a request, from the request cache or by reading, from a sender whose credentials Neo4j has
     /// accepted.
-    async fn ask_of(&self, head: Parts, body: Bytes, room: Reservation) -> Result<Ask, Refusal> {
+    async fn ask_of(&self, head: Parts, body: Bytes, room: Reservation) -> Result<AskedQuery, Refusal> {
         let now = self.clock.now();
         let raw = Raw::of(&head, &body);
         if let Some(bytes) = raw.bytes()
@@ -318,7 +327,7 @@ impl Front {
             ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;
-            return Ok(ask);
+            return Ok(AskedQuery { ask, filter: None });
         }
         let room = room.shrunk_to(body.len());
         Box::pin(self.ask_anew(&raw, &head, &body, room)).await
@@ -330,13 +339,14 @@ impl Front {
         head: &Parts,
         body: &Bytes,
         room: Reservation,
-    ) -> Result<Ask, Refusal> {
+    ) -> Result<AskedQuery, Refusal> {
         // First the sender, then the statement, as on the server: a stranger's body is not even parsed.
         let (identity, standing) = self.check_sender(head).await?;
         let read = || self.reader.read(head, body, room, self.clock.now());
         let parsed = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
-        let mut ask = parsed.map_err(crowded_out)??;
-        match (standing, raw.bytes()) {
+        let AskedQuery { mut ask, filter } = parsed.map_err(crowded_out)??;
+        // A remembered request has no filter.
+        match (standing, raw.bytes().filter(|_| filter.is_none())) {
             (Standing::Accepted(acceptance), Some(bytes)) => {
                 let known = KnownAsk::of(&ask);
                 self.remembered.remember(bytes, known.weight_bytes(), || (known, acceptance));
@@ -347,7 +357,7 @@ impl Front {
                 ask.bypass.get_or_insert(RequestBypass::NoStore);
             }
         }
-        Ok(ask)
+        Ok(AskedQuery { ask, filter })
     }
 
     async fn check_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Standing), Refusal> {

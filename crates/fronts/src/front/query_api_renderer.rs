@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
-use hopcache_core::result::ResultSet;
+use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
 use hopcache_packstream::DecodeError;
 use hopcache_queryapi::render::{self, Encoding, ResponseForm, ResultView};
@@ -45,6 +45,7 @@ impl Renderer for QueryApiRenderer {
     ) -> Result<Vec<u8>, RenderError> {
         let form = ResponseForm::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
         let view = ResultView {
+            kind: result.kind.map(StatementKind::to_bolt),
             fields: &result.fields,
             records: &result.records,
             summary: &result.summary,

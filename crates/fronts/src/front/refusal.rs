@@ -95,6 +95,11 @@ impl Refusal {
         Self::server(error.status(), error.code(), error.message(), content_type)
     }
 
+    /// As [`Refusal::request`] of Neo4j 2026: always in the type that the client accepts.
+    pub(crate) fn request_in(error: &RequestError, encoding: Encoding) -> Self {
+        Self::server(error.status(), error.code(), error.message(), content_type(encoding))
+    }
+
     /// Refuses an `Authorization` header as the server does.
     #[must_use]
     pub fn authorization(error: AuthorizationError) -> Self {

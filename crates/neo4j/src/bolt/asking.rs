@@ -76,9 +76,9 @@ impl BoltOrigin {
         let ticket = self.gate.admit()?;
         let whose = self.fingerprint(&of.identity);
         let asked = async {
-            let newest = timeout_at(deadline, self.newest_on_lent(of, deadline, &ticket)).await;
-            let newest = newest.unwrap_or_else(|_| Err(OriginError::of_sent(OriginFault::TimedOut)))?;
-            let Some((mut lent, newest)) = newest else { return Ok(None) };
+            let asking = timeout_at(deadline, self.newest_on_lent(of, deadline, &ticket));
+            let Ok(newest) = asking.await else { return Err(OriginError::of_sent(OriginFault::TimedOut)) };
+            let Some((mut lent, newest)) = newest? else { return Ok(None) };
             let run = if wants_run { self.run_behind(&mut lent, of).await? } else { None };
             Ok(Some((newest, run)))
         };

@@ -177,7 +177,7 @@ async fn a_probe_that_could_not_be_made_opens_nothing() {
 #[tokio::test(start_paused = true)]
 async fn answers_of_all_kinds_open_nothing() {
     let bench = Bench::new(true, 1);
-    let failure = || Neo4jFailure { code: String::new(), message: String::new() };
+    let failure = || Neo4jFailure { code: String::new(), message: String::new(), as_sent: Vec::new() };
     let errors = [
         OriginFault::Failed(failure()),
         OriginFault::Unauthorized(failure()),

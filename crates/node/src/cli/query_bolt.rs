@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use hopcache_bolt::{Address, Auth, Connection, Mode, OpenError, Options, Roots, Run, RunFault, WholeResult};
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_packstream::Value as Packed;
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, Times, render};
 use hopcache_queryapi::request::parse;
 use serde_json::{Value, json};
 
@@ -87,13 +87,17 @@ fn packed(statement: &StatementArgs) -> anyhow::Result<Vec<u8>> {
 fn json(finished: &WholeResult) -> anyhow::Result<Value> {
     let bookmarks: Vec<String> = finished.bookmark.iter().cloned().collect();
     let view = ResultView {
+        kind: None,
         fields: &finished.fields,
         records: &finished.records,
         summary: &finished.summary,
         bookmarks: &bookmarks,
         errors: &[],
     };
-    let body = render(&view, ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit })?;
+    let body = render(
+        &view,
+        ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit },
+    )?;
     serde_json::from_slice(&body).context("the result")
 }
 

@@ -1,5 +1,6 @@
 //! `Content-Type` and `Accept`: how parameters are read and how values are written.
 
+use crate::Generation;
 use crate::render::Encoding;
 
 /// Media type of plain values.
@@ -40,14 +41,17 @@ pub const fn name(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Plain => PLAIN,
         Encoding::Typed => TYPED,
+        Encoding::TypedV10 => "application/vnd.neo4j.query.v1.0",
+        Encoding::TypedV11 => "application/vnd.neo4j.query.v1.1",
+        Encoding::TypedV12 => "application/vnd.neo4j.query.v1.2",
     }
 }
 
-/// How the parameters are written. Wildcards count as plain, as on the server.
+/// How the parameters are written, for the API of such a server. Wildcards count as plain, as on the server.
 ///
 /// # Errors
 /// [`MediaError`] if the header is missing, malformed, or names another type.
-pub fn content_type(value: Option<&str>) -> Result<Encoding, MediaError> {
+pub fn content_type(value: Option<&str>, generation: Generation) -> Result<Encoding, MediaError> {
     let value = value.map_or("", str::trim);
     if value.is_empty() {
         return Err(MediaError::Unsupported);
@@ -59,7 +63,7 @@ pub fn content_type(value: Option<&str>) -> Result<Encoding, MediaError> {
     if !range.contains('/') {
         return Err(MediaError::Malformed);
     }
-    encoding(range).map(|(encoding, _)| encoding).ok_or(MediaError::Unsupported)
+    encoding(range, generation).map(|(encoding, _)| encoding).ok_or(MediaError::Unsupported)
 }
 
 /// How values are to be written: the acceptable type with the highest weight. Of equal weights a named type comes
@@ -68,7 +72,7 @@ pub fn content_type(value: Option<&str>) -> Result<Encoding, MediaError> {
 ///
 /// # Errors
 /// [`MediaError`] if no type fits or a weight is not a number from 0 to 1.
-pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
+pub fn accept(value: Option<&str>, generation: Generation) -> Result<Encoding, MediaError> {
     let value = value.map_or("", str::trim);
     if value.is_empty() {
         return Ok(Encoding::Plain);
@@ -76,7 +80,7 @@ pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
     let mut best: Option<(u16, u8, Encoding)> = None;
     for (kind, weight) in weighed_ranges(value) {
         let weight = weight.ok_or(MediaError::Malformed)?;
-        let Some((encoding, exactness)) = encoding(kind) else { continue };
+        let Some((encoding, exactness)) = encoding(kind, generation) else { continue };
         let better = best.is_none_or(|(most, exact, _)| (weight, exactness) > (most, exact));
         if better {
             best = Some((weight, exactness, encoding));
@@ -100,12 +104,14 @@ pub fn weighed_ranges(value: &str) -> impl Iterator<Item = (&str, Option<u16>)> 
 }
 
 /// Encoding of a media range, and how exactly it names it.
-fn encoding(range: &str) -> Option<(Encoding, u8)> {
+fn encoding(range: &str, generation: Generation) -> Option<(Encoding, u8)> {
     let is = |known: &str| range.eq_ignore_ascii_case(known);
     if is(PLAIN) {
         Some((Encoding::Plain, 2))
     } else if is(TYPED) {
         Some((Encoding::Typed, 2))
+    } else if let Some(encoding) = versioned(range, generation) {
+        Some((encoding, 2))
     } else if is("application/*") {
         Some((Encoding::Plain, 1))
     } else if is("*/*") || is("*") {
@@ -113,6 +119,15 @@ fn encoding(range: &str) -> Option<(Encoding, u8)> {
     } else {
         None
     }
+}
+
+/// The encoding of a media type with a version, if the API of the server has it.
+fn versioned(range: &str, generation: Generation) -> Option<Encoding> {
+    let known = [Encoding::TypedV10, Encoding::TypedV11, Encoding::TypedV12];
+    let encoding = known.into_iter().find(|known| range.eq_ignore_ascii_case(name(*known)))?;
+    let has =
+        if encoding == Encoding::TypedV12 { generation.has_uuids() } else { generation.has_media_versions() };
+    has.then_some(encoding)
 }
 
 /// A weight (RFC 9110, 12.4.2) in thousandths.
@@ -159,7 +174,7 @@ mod tests {
             ("application/json;q=2", Err(MediaError::Malformed)),
         ];
         for (value, choice) in table {
-            assert_eq!(accept(Some(value)), choice, "{value}");
+            assert_eq!(accept(Some(value), Generation::NEO4J_5), choice, "{value}");
         }
     }
 
@@ -177,7 +192,32 @@ mod tests {
             (Some("application/vnd.neo4j.query;x=1"), typed),
         ];
         for (value, choice) in table {
-            assert_eq!(content_type(value), choice, "{value:?}");
+            assert_eq!(content_type(value, Generation::NEO4J_5), choice, "{value:?}");
         }
+    }
+
+    /// Neo4j 2026.09.0 was asked for each row.
+    #[test]
+    fn a_new_server_takes_media_types_with_a_version() {
+        let new = Generation::of("Neo4j/2026.09.0");
+        for (value, choice) in [
+            ("application/vnd.neo4j.query", Ok(Encoding::Typed)),
+            ("application/vnd.neo4j.query.v1.0", Ok(Encoding::TypedV10)),
+            ("application/vnd.neo4j.query.v1.1", Ok(Encoding::TypedV11)),
+            ("APPLICATION/vnd.neo4j.query.v1.2", Ok(Encoding::TypedV12)),
+            ("application/vnd.neo4j.query.v1.1, application/vnd.neo4j.query.v1.2", Ok(Encoding::TypedV11)),
+            ("application/*;q=0.9, application/vnd.neo4j.query.v1.2", Ok(Encoding::TypedV12)),
+            ("application/vnd.neo4j.query.v1.3", Err(MediaError::NotAcceptable)),
+            ("application/vnd.neo4j.query.v1.0+json", Err(MediaError::NotAcceptable)),
+        ] {
+            assert_eq!(accept(Some(value), new), choice, "{value}");
+        }
+        let typed = |value| content_type(Some(value), new);
+        assert_eq!(typed("application/vnd.neo4j.query.v1.2"), Ok(Encoding::TypedV12));
+        assert_eq!(typed("application/vnd.neo4j.query.v1.1+jsonl"), Err(MediaError::Unsupported));
+        let older = Generation::of("Neo4j/2025.11.2");
+        assert_eq!(accept(Some("application/vnd.neo4j.query.v1.1"), older), Ok(Encoding::TypedV11));
+        let none = accept(Some("application/vnd.neo4j.query.v1.2"), older);
+        assert_eq!(none, Err(MediaError::NotAcceptable));
     }
 }

@@ -1,6 +1,6 @@
 //! Whole answers of the Query API: a result with its bookmarks member, and a form's number between nodes.
 
-use super::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_within};
+use super::{Counters, Encoding, End, RenderError, ResponseForm, ResultView, Times, body};
 
 /// The bookmarks member of an answer without a bookmark. It is always there, as in the server's own answers.
 const NO_BOOKMARKS: &[u8] = b",\"bookmarks\":[]}";
@@ -13,27 +13,29 @@ impl ResponseForm {
     /// Its number between nodes of a cluster: below [`ResponseForm::COUNT`], and never changed.
     #[must_use]
     pub fn to_byte(self) -> u8 {
-        let typed = u8::from(self.encoding == Encoding::Typed);
-        let counters = u8::from(self.counters == Counters::Include);
-        typed | counters << 1
+        let encoding = Encoding::ALL.iter().position(|known| *known == self.encoding);
+        let encoding = encoding.and_then(|at| u8::try_from(at).ok()).unwrap_or(0);
+        let times = u8::from(self.times == Times::Include);
+        encoding << 2 | times << 1 | u8::from(self.counters == Counters::Include)
     }
 
     /// The form of a number, if it is one.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
-        let encoding = if byte & 1 == 0 { Encoding::Plain } else { Encoding::Typed };
-        let counters = if byte & 2 == 0 { Counters::Omit } else { Counters::Include };
-        (byte < Self::COUNT).then_some(Self { encoding, counters })
+        let encoding = *Encoding::ALL.get(usize::from(byte >> 2))?;
+        let times = if byte & 2 == 0 { Times::Omit } else { Times::Include };
+        let counters = if byte & 1 == 0 { Counters::Omit } else { Counters::Include };
+        Some(Self { encoding, counters, times })
     }
 
     /// How many forms there are.
-    pub const COUNT: u8 = 4;
+    pub const COUNT: u8 = 20;
 }
 
 /// The body of a whole answer. `view.bookmarks` is replaced by `bookmark`.
 ///
 /// # Errors
-/// As [`render_within`].
+/// As [`super::render_within`].
 pub fn answer(
     view: &ResultView<'_>,
     form: ResponseForm,
@@ -41,8 +43,8 @@ pub fn answer(
     limit_bytes: usize,
 ) -> Result<Vec<u8>, RenderError> {
     let bookmarks: Vec<String> = bookmark.map(ToOwned::to_owned).into_iter().collect();
-    let mut body = render_within(&ResultView { bookmarks: &bookmarks, ..*view }, form, limit_bytes)?;
-    if bookmarks.is_empty() && body.pop() == Some(b'}') {
+    let (mut body, end) = body(&ResultView { bookmarks: &bookmarks, ..*view }, form, limit_bytes)?;
+    if end == End::Whole && bookmarks.is_empty() && body.pop() == Some(b'}') {
         body.extend_from_slice(NO_BOOKMARKS);
     }
     Ok(body)
@@ -77,8 +79,9 @@ mod tests {
 
     #[test]
     fn a_bookmark_can_be_added_later() {
-        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit };
+        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit };
         let view = ResultView {
+            kind: None,
             fields: &["n".to_owned()],
             records: &[0x91, 0x01],
             summary: &Value::Map(Vec::new()),

@@ -78,15 +78,21 @@ fn array(text: &[u8]) -> Option<(usize, usize)> {
 mod tests {
     use hopcache_packstream::Value;
 
-    use super::super::{Counters, Encoding, ResponseForm, ResultView, answer};
+    use super::super::{Counters, Encoding, ResponseForm, ResultView, Times, answer};
     use super::*;
 
     fn body(fields: &[&str]) -> Vec<u8> {
         let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
         let (records, summary) = ([0x91, 0x81, b'"'], Value::Map(Vec::new()));
-        let view =
-            ResultView { fields: &fields, records: &records, summary: &summary, bookmarks: &[], errors: &[] };
-        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit };
+        let view = ResultView {
+            kind: None,
+            fields: &fields,
+            records: &records,
+            summary: &summary,
+            bookmarks: &[],
+            errors: &[],
+        };
+        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit };
         answer(&view, form, Some("FB:x"), 1 << 10).unwrap()
     }
 

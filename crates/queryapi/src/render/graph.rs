@@ -2,8 +2,8 @@
 
 use hopcache_packstream::{Reader, Token, tag};
 
+use super::RenderError;
 use super::value::Renderer;
-use super::{Encoding, RenderError};
 
 /// Member names, plain and typed, in the order the server writes them.
 struct Names {
@@ -50,7 +50,7 @@ struct Unbound<'a> {
 
 impl Renderer<'_> {
     fn names(&self) -> &'static Names {
-        if self.encoding == Encoding::Typed { &TYPED } else { &PLAIN }
+        if self.encoding.is_typed() { &TYPED } else { &PLAIN }
     }
 
     /// Behind the head of a node structure: id, labels, properties, element id.

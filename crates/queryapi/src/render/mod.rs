@@ -1,5 +1,5 @@
 //! A result as the body of the server's answer: `data`, `notifications`, `counters`, `queryPlan` or
-//! `profiledQueryPlan`, `errors`, `bookmarks`, in this order, each only if it applies.
+//! `profiledQueryPlan`, `queryType` and two times, `errors`, `bookmarks`, in this order, each only if it applies.
 //!
 //! Records are walked token by token into one buffer; they never become a tree.
 
@@ -10,10 +10,11 @@ mod map_order;
 mod summary;
 mod transaction;
 mod value;
+mod vectors;
 
 use hopcache_packstream::{DecodeError, Reader, Token, Value};
 
-use crate::json;
+use crate::{failure, json};
 use value::Renderer;
 
 pub use answer::{answer, with_bookmark};
@@ -27,6 +28,35 @@ pub enum Encoding {
     Plain,
     /// `application/vnd.neo4j.query`: every value is `{"$type":…,"_value":…}`.
     Typed,
+    /// `application/vnd.neo4j.query.v1.0`: as [`Encoding::Typed`].
+    TypedV10,
+    /// `application/vnd.neo4j.query.v1.1`: also vectors.
+    TypedV11,
+    /// `application/vnd.neo4j.query.v1.2`: also UUIDs.
+    TypedV12,
+}
+
+impl Encoding {
+    /// Every encoding, in the order of their numbers between nodes.
+    pub const ALL: [Self; 5] = [Self::Plain, Self::Typed, Self::TypedV10, Self::TypedV11, Self::TypedV12];
+
+    /// Whether every value has its type.
+    #[must_use]
+    pub const fn is_typed(self) -> bool {
+        !matches!(self, Self::Plain)
+    }
+
+    /// Whether it has a form for vectors, and for types that it does not know.
+    #[must_use]
+    pub const fn has_vectors(self) -> bool {
+        matches!(self, Self::Plain | Self::TypedV11 | Self::TypedV12)
+    }
+
+    /// Whether it has a form for UUIDs.
+    #[must_use]
+    pub const fn has_uuids(self) -> bool {
+        matches!(self, Self::Plain | Self::TypedV12)
+    }
 }
 
 /// Whether the body has `counters` (the request member `includeCounters`).
@@ -38,6 +68,16 @@ pub enum Counters {
     Omit,
 }
 
+/// Whether the body has `queryType`, `resultAvailableAfter` and `resultConsumedAfter`, as from 2026.09 on
+/// ([`crate::Generation::has_times`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Times {
+    /// The body has them.
+    Include,
+    /// The body has none of them.
+    Omit,
+}
+
 /// The form of the body that the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResponseForm {
@@ -45,16 +85,20 @@ pub struct ResponseForm {
     pub encoding: Encoding,
     /// Whether counters are shown.
     pub counters: Counters,
+    /// Whether the kind of the statement and its times are shown.
+    pub times: Times,
 }
 
 /// A result, borrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultView<'a> {
+    /// Bolt's `type`: `r`, `rw`, `w` or `s`, if it is known.
+    pub kind: Option<&'a str>,
     /// Column names.
     pub fields: &'a [String],
     /// The records one behind the other, each a PackStream list.
     pub records: &'a [u8],
-    /// Bolt's summary map (`stats`, `notifications`, `plan`, `profile`); anything else in it is ignored.
+    /// Bolt's summary map (`stats`, `notifications`, `plan`, `profile`, `t_first`, `t_last`); anything else in it is ignored.
     pub summary: &'a Value,
     /// Bookmarks of the run. `None` leaves the member out, as after a failure.
     pub bookmarks: &'a [String],
@@ -62,7 +106,7 @@ pub struct ResultView<'a> {
     pub errors: &'a [(String, String)],
 }
 
-/// Why a result has no JSON. The stored bytes are damaged, or hold something newer than Bolt 5.4: drop
+/// Why a result has no JSON. The stored bytes are damaged, or hold something newer than Bolt 6.1: drop
 /// the entry and run the statement at the origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
@@ -72,9 +116,12 @@ pub enum RenderError {
     /// A record that is not a list.
     #[error("result: a record is not a list")]
     Record,
-    /// A structure that Bolt 5 does not define, or one with other fields than it defines.
-    #[error("result: structure 0x{0:02X} is unknown or has other fields than Bolt 5 gives it")]
+    /// A structure that Bolt does not define, or one with other fields than it defines.
+    #[error("result: structure 0x{0:02X} is unknown or has other fields than Bolt gives it")]
     Structure(u8),
+    /// A value of a type that the encoding does not have. A whole answer ends there, with an error.
+    #[error("result: the encoding has no form for a value of type {0}")]
+    Type(String),
     /// A zone name that the bundled tz database lacks.
     #[error("result: time zone {0:?} is unknown")]
     Zone(String),
@@ -107,8 +154,27 @@ pub fn render_within(
     form: ResponseForm,
     limit_bytes: usize,
 ) -> Result<Vec<u8>, RenderError> {
+    body(view, form, limit_bytes).map(|(body, _)| body)
+}
+
+/// How the values of a body end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// All are there.
+    Whole,
+    /// A value has a type that the encoding does not have. As at the server, the values before it are there, then an error;
+    /// neither summary nor bookmarks.
+    Refused,
+}
+
+/// The body, and how its values end.
+fn body(
+    view: &ResultView<'_>,
+    form: ResponseForm,
+    limit_bytes: usize,
+) -> Result<(Vec<u8>, End), RenderError> {
     // A typed value is about four times its packed form, a plain one about one and a half.
-    let growth = if form.encoding == Encoding::Typed { 5 } else { 2 };
+    let growth = if form.encoding.is_typed() { 5 } else { 2 };
     let expected_bytes = view.records.len().saturating_mul(growth).saturating_add(256);
     let mut out = Vec::with_capacity(expected_bytes.min(limit_bytes));
     out.extend_from_slice(columns::HEAD);
@@ -120,7 +186,12 @@ pub fn render_within(
     while !reader.is_empty() {
         let Token::List(len) = reader.token()? else { return Err(RenderError::Record) };
         renderer.comma(&mut first);
-        renderer.items(&mut reader, len, 1)?;
+        if let Some(refused) = renderer.record(&mut reader, len)? {
+            out.extend_from_slice(b"]},\"errors\":");
+            errors(&mut out, &[(failure::CODE_INVALID.to_owned(), failure::unsupported_type(&refused))]);
+            out.push(b'}');
+            return Ok((out, End::Refused));
+        }
         if renderer.out.len() > limit_bytes {
             return Err(RenderError::TooLarge { limit_bytes });
         }
@@ -129,6 +200,9 @@ pub fn render_within(
     // A failed run has no summary: the server shows neither counters nor notifications then.
     if view.errors.is_empty() {
         summary::append(&mut out, view.summary, form)?;
+        if form.times == Times::Include {
+            summary::times(&mut out, view.kind, view.summary);
+        }
     } else {
         out.extend_from_slice(b",\"errors\":");
         errors(&mut out, view.errors);
@@ -138,7 +212,7 @@ pub fn render_within(
         strings(&mut out, view.bookmarks);
     }
     out.push(b'}');
-    Ok(out)
+    Ok((out, End::Whole))
 }
 
 /// Appends `[{"code":…,"message":…},…]`.

@@ -43,6 +43,23 @@ pub(super) fn append(out: &mut Vec<u8>, summary: &Value, form: ResponseForm) -> 
     Ok(())
 }
 
+/// Appends the kind of the statement, and after how many milliseconds its rows began and ended.
+pub(super) fn times(out: &mut Vec<u8>, kind: Option<&str>, summary: &Value) {
+    if let Some(kind) = kind {
+        out.extend_from_slice(b",\"queryType\":");
+        json::string(out, kind);
+    }
+    let ms = |name: &str| summary.get(name).and_then(Value::as_int).unwrap_or(0);
+    let available_ms = ms("t_first");
+    for (name, at_ms) in [
+        ("resultAvailableAfter", available_ms),
+        ("resultConsumedAfter", available_ms.saturating_add(ms("t_last"))),
+    ] {
+        out.push(b',');
+        int_member(out, name, Some(&Value::Int(at_ms)));
+    }
+}
+
 fn notification(out: &mut Vec<u8>, note: &Value, before: &str) {
     out.extend_from_slice(before.as_bytes());
     for (index, name) in ["code", "description", "severity", "title"].into_iter().enumerate() {

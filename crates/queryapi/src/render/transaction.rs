@@ -1,7 +1,7 @@
 //! Bodies of requests in explicit transactions: a result with the transaction's own member, and the bodies without a
 //! result. The members have the server's order.
 
-use super::{RenderError, ResponseForm, ResultView, answer, render_within, strings};
+use super::{End, RenderError, ResponseForm, ResultView, answer, body, strings};
 use crate::json;
 
 /// An open transaction, as its client sees it.
@@ -25,7 +25,7 @@ pub enum Behind<'a> {
 /// The body of a statement's result in a transaction. `view` has no bookmarks and no errors.
 ///
 /// # Errors
-/// As [`render_within`].
+/// As [`super::render_within`].
 pub fn in_transaction(
     view: &ResultView<'_>,
     form: ResponseForm,
@@ -36,8 +36,8 @@ pub fn in_transaction(
         Behind::Committed(bookmark) => return answer(view, form, bookmark, limit_bytes),
         Behind::Open(transaction) => transaction,
     };
-    let mut body = render_within(view, form, limit_bytes)?;
-    if body.pop() == Some(b'}') {
+    let (mut body, end) = body(view, form, limit_bytes)?;
+    if end == End::Whole && body.pop() == Some(b'}') {
         body.push(b',');
         transaction_member(&mut body, transaction);
         body.push(b'}');
@@ -73,15 +73,16 @@ fn transaction_member(out: &mut Vec<u8>, transaction: OpenTransaction<'_>) {
 mod tests {
     use hopcache_packstream::Value;
 
-    use super::super::{Counters, Encoding};
+    use super::super::{Counters, Encoding, Times};
     use super::*;
 
     const OPEN: OpenTransaction<'_> = OpenTransaction { id: "e0a8", expires: "2026-11-23T05:00:30Z" };
 
     #[test]
     fn bodies_have_the_servers_members_in_its_order() {
-        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit };
+        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit };
         let view = ResultView {
+            kind: None,
             fields: &["n".to_owned()],
             records: &[0x91, 0x01],
             summary: &Value::Map(Vec::new()),

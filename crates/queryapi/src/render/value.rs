@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hopcache_packstream::{DEPTH_MAX, DecodeError, Reader, Token, tag};
+use hopcache_packstream::{DEPTH_MAX, DecodeError, Reader, Token, Vector, tag};
 
-use super::{Encoding, RenderError, map_order};
+use super::{Encoding, RenderError, map_order, vectors};
 use crate::{json, temporal, zone};
 
 const DAY_NS: i64 = temporal::DAY_S * 1_000_000_000;
@@ -32,7 +32,7 @@ impl<'o> Renderer<'o> {
 
     /// `{"$type":"…","_value":` where values are typed.
     pub(super) fn open(&mut self, name: &str) {
-        if self.encoding == Encoding::Typed {
+        if self.encoding.is_typed() {
             self.raw("{\"$type\":\"");
             self.raw(name);
             self.raw("\",\"_value\":");
@@ -40,7 +40,7 @@ impl<'o> Renderer<'o> {
     }
 
     pub(super) fn close(&mut self) {
-        if self.encoding == Encoding::Typed {
+        if self.encoding.is_typed() {
             self.out.push(b'}');
         }
     }
@@ -52,6 +52,7 @@ impl<'o> Renderer<'o> {
         }
         match reader.token()? {
             Token::Struct { tag, len } => return self.structure(reader, tag, len, depth),
+            Token::Uuid(bytes) => return self.uuid(bytes),
             Token::List(len) => {
                 self.open("List");
                 self.items(reader, len, depth)?;
@@ -74,13 +75,13 @@ impl<'o> Renderer<'o> {
             }
             Token::Int(number) => {
                 self.open("Integer");
-                let quote = if self.encoding == Encoding::Typed { "\"" } else { "" };
+                let quote = if self.encoding.is_typed() { "\"" } else { "" };
                 self.number(quote, |out| json::int(out, number));
             }
             Token::Float(number) => {
                 self.open("Float");
                 // Text also in plain where JSON has no number for it.
-                let quotes = self.encoding == Encoding::Typed || !number.is_finite();
+                let quotes = self.encoding.is_typed() || !number.is_finite();
                 self.number(if quotes { "\"" } else { "" }, |out| json::float(out, number));
             }
             Token::Bytes(bytes) => {
@@ -105,6 +106,32 @@ impl<'o> Renderer<'o> {
         self.raw(quote);
         write(self.out);
         self.raw(quote);
+    }
+
+    /// A record of `len` values. Returns the type of a value that the encoding does not have; the values before it are
+    /// written.
+    pub(super) fn record(
+        &mut self,
+        reader: &mut Reader<'_>,
+        len: usize,
+    ) -> Result<Option<String>, RenderError> {
+        self.out.push(b'[');
+        let (mut first, mut refused) = (true, None);
+        for _ in 0..len {
+            let written = self.out.len();
+            self.comma(&mut first);
+            match self.value(reader, 2) {
+                Ok(()) => {}
+                Err(RenderError::Type(name)) => {
+                    self.out.truncate(written);
+                    refused = Some(name);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.push(b']');
+        Ok(refused)
     }
 
     /// A JSON array of the next `len` values.
@@ -199,6 +226,17 @@ impl<'o> Renderer<'o> {
                 Ok(())
             }
             (tag::DATE_TIME_ZONE, 3) => self.zoned(reader),
+            (tag::VECTOR, 2) => {
+                let vector = Vector::read(reader)?.ok_or(known)?;
+                self.vector(&vector)
+            }
+            (tag::UNSUPPORTED, 4) => {
+                let Token::Str(name) = reader.token()? else { return Err(known) };
+                for _ in 1..len {
+                    reader.skip()?;
+                }
+                self.unsupported(name)
+            }
             (tag::DURATION, 4) => {
                 let [months, days, seconds, nanos] = ints(reader, known)?;
                 self.text("Duration", |out| temporal::duration(out, months, days, seconds, nanos));
@@ -215,6 +253,43 @@ impl<'o> Renderer<'o> {
         write(self.out);
         self.out.push(b'"');
         self.close();
+    }
+
+    fn vector(&mut self, vector: &Vector<'_>) -> Result<(), RenderError> {
+        if !self.encoding.has_vectors() {
+            return self.unsupported("VECTOR");
+        }
+        self.open("Vector");
+        if self.encoding.is_typed() {
+            self.raw("{\"coordinatesType\":\"");
+            self.raw(vectors::json_name(vector.of));
+            self.raw("\",\"coordinates\":");
+        }
+        vectors::coordinates(self.out, vector, self.encoding.is_typed());
+        if self.encoding.is_typed() {
+            self.out.push(b'}');
+        }
+        self.close();
+        Ok(())
+    }
+
+    fn uuid(&mut self, bytes: [u8; 16]) -> Result<(), RenderError> {
+        if !self.encoding.has_uuids() {
+            return self.unsupported("UUID");
+        }
+        self.text("UUID", |out| vectors::uuid(out, bytes));
+        Ok(())
+    }
+
+    /// A value of a type that the encoding does not have.
+    fn unsupported(&mut self, name: &str) -> Result<(), RenderError> {
+        if !self.encoding.is_typed() || !self.encoding.has_vectors() {
+            return Err(RenderError::Type(name.to_owned()));
+        }
+        self.open("Unsupported");
+        json::string(self.out, &format!("Type \"{name}\" is not supported in the current MimeType."));
+        self.close();
+        Ok(())
     }
 
     fn offset_date_time(&mut self, utc_s: i64, nanos: i64, offset_s: i64) {
@@ -241,7 +316,7 @@ impl<'o> Renderer<'o> {
         self.text("ZonedDateTime", |out| {
             temporal::date_time(out, utc_s.saturating_add(true_s), nanos);
             temporal::offset(out, shown_s);
-            if encoding == Encoding::Typed {
+            if encoding.is_typed() {
                 out.push(b'[');
                 json::content(out, name);
                 out.push(b']');

@@ -7,10 +7,12 @@
 
 mod duration;
 mod lex;
+mod newer;
 mod number;
 mod point;
 mod temporal;
 mod values;
+mod vector;
 
 use hopcache_packstream::{DEPTH_MAX, Value, encode_canonical};
 
@@ -43,6 +45,8 @@ pub struct QueryRequest {
     pub include_counters: bool,
     /// Longest run in seconds that the client wants. Zero and less count as absent.
     pub max_execution_time_s: Option<u64>,
+    /// What only a newer server knows.
+    pub newer: NewerMembers,
 }
 
 /// A request of an explicit transaction, parsed. Each may come without a statement.
@@ -65,6 +69,19 @@ pub struct TransactionRequest {
     pub max_execution_time_s: Option<u64>,
     /// The kind of the transaction, as text that only the server understands.
     pub transaction_type: Option<String>,
+    /// What only a newer server knows.
+    pub newer: NewerMembers,
+}
+
+/// Members of a request that an older server refuses ([`crate::Generation::has_times`]).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NewerMembers {
+    /// `notificationsFilter`, as the options of Bolt that say the same; none if it filters nothing.
+    pub notifications: Option<Value>,
+    /// `txMetadata`, a map.
+    pub tx_metadata: Option<Value>,
+    /// The first such member that the request has, also with the value null.
+    pub named: Option<&'static str>,
 }
 
 /// Why text is not JSON, or does not have the shape of a request.
@@ -163,6 +180,7 @@ pub fn parse(body: &[u8], encoding: Encoding) -> Result<QueryRequest, RequestErr
         impersonated_user: request.impersonated_user,
         include_counters: request.include_counters,
         max_execution_time_s: request.max_execution_time_s,
+        newer: request.newer,
     })
 }
 
@@ -199,6 +217,7 @@ struct Draft {
     include_counters: bool,
     max_execution_time_s: Option<u64>,
     transaction_type: Option<String>,
+    newer: NewerMembers,
 }
 
 impl Draft {
@@ -241,6 +260,14 @@ impl Draft {
             "maxExecutionTime" => self.max_execution_time_s = seconds(lexer).map_err(in_field)?,
             // For explicit transactions only. Elsewhere the server accepts any text and ignores it.
             "txType" => self.transaction_type = scalar_text(lexer).map_err(in_field)?,
+            "notificationsFilter" => {
+                self.newer.named.get_or_insert("notificationsFilter");
+                self.newer.notifications = newer::notifications_filter(lexer).map_err(in_field)?;
+            }
+            "txMetadata" => {
+                self.newer.named.get_or_insert("txMetadata");
+                self.newer.tx_metadata = newer::tx_metadata(lexer).map_err(in_field)?;
+            }
             _ => return Err(RequestError::Unknown(name.to_owned())),
         }
         Ok(())
@@ -294,6 +321,7 @@ impl Draft {
             include_counters: self.include_counters,
             max_execution_time_s: self.max_execution_time_s,
             transaction_type: self.transaction_type,
+            newer: self.newer,
         }
     }
 }

@@ -34,19 +34,44 @@ pub(super) fn java_long(text: &str) -> Result<i64, Malformed> {
 /// Text that Java's `Double.parseDouble` takes, without hexadecimal floats: blanks around it, a sign, `NaN`,
 /// `Infinity`, digits, and a type letter at the end.
 pub(super) fn java_double(text: &str) -> Result<f64, Malformed> {
+    java_number(text)
+}
+
+/// As [`java_double`], of `Float.parseFloat`.
+pub(super) fn java_float(text: &str) -> Result<f32, Malformed> {
+    java_number(text)
+}
+
+/// A float of either width.
+trait Float: std::str::FromStr + std::ops::Neg<Output = Self> {
+    const NAN: Self;
+    const INFINITY: Self;
+}
+
+impl Float for f32 {
+    const NAN: Self = Self::NAN;
+    const INFINITY: Self = Self::INFINITY;
+}
+
+impl Float for f64 {
+    const NAN: Self = Self::NAN;
+    const INFINITY: Self = Self::INFINITY;
+}
+
+fn java_number<F: Float>(text: &str) -> Result<F, Malformed> {
     let trimmed = text.trim_matches(|letter| letter <= ' ');
     let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
     let size = match unsigned {
-        "NaN" => f64::NAN,
-        "Infinity" => f64::INFINITY,
+        "NaN" => return Ok(F::NAN),
+        "Infinity" => F::INFINITY,
         _ => {
             let digits = unsigned.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(unsigned);
             // Rust would take words here too ("inf"), so digits have to come first.
             if !digits.starts_with(|letter: char| letter.is_ascii_digit() || letter == '.') {
                 return Err(Malformed::Range);
             }
-            float(digits)?
+            digits.parse().map_err(|_| Malformed::Range)?
         }
     };
-    Ok(if trimmed.starts_with('-') && !size.is_nan() { -size } else { size })
+    Ok(if trimmed.starts_with('-') { -size } else { size })
 }

@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use hopcache_packstream::{DEPTH_MAX, Value};
 
 use super::lex::{Lexer, Token};
-use super::{Encoding, Malformed, duration, number, point, temporal};
+use super::{Encoding, Malformed, duration, number, point, temporal, vector};
 
 /// Java's decoder: padding may be missing, spare bits are dropped.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -45,7 +45,7 @@ impl<'l, 'a> Values<'l, 'a> {
         let token = self.lexer.next()?;
         match self.encoding {
             Encoding::Plain => self.plain(token, depth),
-            Encoding::Typed => self.typed(&token, depth),
+            _ => self.typed(&token, depth),
         }
     }
 
@@ -159,6 +159,8 @@ impl<'l, 'a> Values<'l, 'a> {
             ("ZonedDateTime", Token::Text(text)) => temporal::zoned_date_time(&text),
             ("Duration", Token::Text(text)) => duration::duration(&text),
             ("Point", Token::Text(text)) => point::point(&text),
+            ("Vector", Token::MapStart) if self.encoding.has_vectors() => vector::vector(self.lexer),
+            ("UUID", Token::Text(text)) if self.encoding.has_uuids() => vector::uuid(&text),
             _ => Err(Malformed::Type),
         }
     }

@@ -8,7 +8,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, RequestBypass, SessionTag};
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_packstream::Value;
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, Times};
 use tokio::sync::oneshot;
 
 use crate::check::record::{KeyId, Record, ServedAnswer, Want, What};
@@ -227,7 +227,7 @@ impl Cluster {
             self.world.ask_in(database, statement, user)
         };
         let encoding = if self.dice.chance(200) { Encoding::Typed } else { Encoding::Plain };
-        ask.rendering = rendering_of(ResponseForm { encoding, counters: Counters::Omit });
+        ask.rendering = rendering_of(ResponseForm { encoding, counters: Counters::Omit, times: Times::Omit });
         ask.traceparent = Some(trace_of_ask(number));
         let plain = Freshness::default();
         match want {

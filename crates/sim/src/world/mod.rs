@@ -43,7 +43,7 @@ use hopcache_engine::rendering::Renderer;
 use hopcache_engine::trace::NoTracer;
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
-use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, Times};
 
 use crate::check::record::{Life, Record};
 use crate::world::clock::{SimClock, sim_now, start_clock};
@@ -235,7 +235,11 @@ impl World {
         };
         Ask {
             query: Arc::new(Query::read(parts, hasher, &Allowed::default())),
-            rendering: rendering_of(ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit }),
+            rendering: rendering_of(ResponseForm {
+                encoding: Encoding::Plain,
+                counters: Counters::Omit,
+                times: Times::Omit,
+            }),
             freshness: Freshness::default(),
             hints: Hints::default(),
             mode: AccessMode::Write,

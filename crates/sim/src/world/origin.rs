@@ -349,7 +349,11 @@ impl ScriptedOrigin {
             OriginBehavior::Fault(OriginFault::Cut("seeded: in mid-stream".to_owned()))
         } else if self.dice.chance(transient) {
             let code = "Neo.TransientError.General.MemoryPoolOutOfMemoryError".to_owned();
-            OriginBehavior::Fault(OriginFault::Transient(Neo4jFailure { code, message: "seeded".to_owned() }))
+            OriginBehavior::Fault(OriginFault::Transient(Neo4jFailure {
+                code,
+                message: "seeded".to_owned(),
+                as_sent: Vec::new(),
+            }))
         } else if self.dice.chance(panic) {
             OriginBehavior::Panic(1)
         } else if self.dice.chance(refusal) {
@@ -372,12 +376,16 @@ fn seen(run: &OriginRun, carried: Bookmark) -> OriginRunView {
 
 fn bookmark_timeout() -> OriginFault {
     let code = "Neo.TransientError.Transaction.BookmarkTimeout".to_owned();
-    OriginFault::Transient(Neo4jFailure { code, message: "the database is behind the bookmark".to_owned() })
+    OriginFault::Transient(Neo4jFailure {
+        code,
+        message: "the database is behind the bookmark".to_owned(),
+        as_sent: Vec::new(),
+    })
 }
 
 fn refused_login() -> OriginFault {
     let code = "Neo.ClientError.Security.Unauthorized".to_owned();
-    OriginFault::Unauthorized(Neo4jFailure { code, message: "seeded".to_owned() })
+    OriginFault::Unauthorized(Neo4jFailure { code, message: "seeded".to_owned(), as_sent: Vec::new() })
 }
 
 /// The failure of a statement that fails. It names its principal, so that a checker can see whose it is (I5).
@@ -386,6 +394,7 @@ fn said_of(run: &OriginRun) -> Neo4jFailure {
     Neo4jFailure {
         code: "Neo.ClientError.Statement.ArithmeticError".to_owned(),
         message: format!("subject={place};"),
+        as_sent: Vec::new(),
     }
 }
 

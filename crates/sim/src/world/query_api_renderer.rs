@@ -24,6 +24,7 @@ impl Renderer for QueryApiRenderer {
     ) -> Result<Vec<u8>, RenderError> {
         let form = ResponseForm::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
         let view = ResultView {
+            kind: None,
             fields: &result.fields,
             records: &result.records,
             summary: &result.summary,

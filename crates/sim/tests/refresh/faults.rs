@@ -113,7 +113,8 @@ async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
 /// credentials says nothing about the value.
 #[tokio::test(start_paused = true)]
 async fn a_statement_error_ends_the_old_value_everywhere() {
-    let failure = |code: &str| Neo4jFailure { code: code.to_owned(), message: "no".to_owned() };
+    let failure =
+        |code: &str| Neo4jFailure { code: code.to_owned(), message: "no".to_owned(), as_sent: Vec::new() };
     let forbidden = failure("Neo.ClientError.Security.Forbidden");
     let world = stale_world(13, &default_policy(), &[READ.to_owned()]).await;
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden.clone())));

@@ -7,7 +7,7 @@ use crate::lexer::TokenKind;
 use crate::syntax::tree::{Call, CallForm, Case, Expr, Map, Name, Operand, When};
 
 /// Functions with a syntax of their own in brackets, and words that begin another operand.
-const SPECIAL_CALLS: [&str; 16] = [
+const SPECIAL_CALLS: [&str; 20] = [
     "TRUE",
     "FALSE",
     "NULL",
@@ -25,6 +25,11 @@ const SPECIAL_CALLS: [&str; 16] = [
     // The second argument is a word (`NFC`), or the first one (`BOTH`, `FROM`).
     "NORMALIZE",
     "TRIM",
+    // An argument is a key (`property_exists(n, key)`) or a word (`FLOAT32`), and looks like a variable.
+    "PROPERTY_EXISTS",
+    "VECTOR",
+    "VECTOR_DISTANCE",
+    "VECTOR_NORM",
 ];
 
 impl<'q> Printer<'q> {

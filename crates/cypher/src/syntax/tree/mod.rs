@@ -101,6 +101,51 @@ pub enum Clause<'t> {
         body: Vec<Clause<'t>>,
     },
     Finish,
+    /// A clause that came with Cypher 25.
+    New(NewClause<'t>),
+}
+
+/// A clause that Cypher 5 does not have. A user that does not follow it knows nothing of what stands behind it.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the words of Cypher are their names")]
+pub enum NewClause<'t> {
+    /// `FILTER condition`, `FILTER WHERE condition`: the rows for which it holds.
+    Filter(Expr<'t>),
+    /// `LET a = value, b = value`: no value knows the other names.
+    Let(Vec<(Name<'t>, Expr<'t>)>),
+    /// `FOR x IN list`: as `UNWIND`.
+    For { list: Expr<'t>, name: Name<'t> },
+    /// `ORDER BY …`, `SKIP …`, `OFFSET …` and `LIMIT …` by themselves: a projection without items.
+    Page(Projection<'t>),
+    /// `WITH` or `RETURN` with a `GROUP BY`.
+    Grouped {
+        projection: Projection<'t>,
+        /// The keys; none in `GROUP BY ()` and `GROUP BY ALL`.
+        keys: Vec<Expr<'t>>,
+        is_return: bool,
+    },
+    /// `{ query }` in the place of a query's clauses: the only clause of its branch.
+    Braces(Query<'t>),
+    /// `WHEN condition THEN query … ELSE query`: the only clause of its branch.
+    When { cases: Vec<(Expr<'t>, Query<'t>)>, otherwise: Option<Query<'t>> },
+    /// `query NEXT query`: each has the rows and the columns of the one before it. The only clause of its query. At least two.
+    Next(Vec<Query<'t>>),
+}
+
+impl<'t> NewClause<'t> {
+    /// The queries in it.
+    pub fn queries(&self) -> Vec<&Query<'t>> {
+        match self {
+            Self::Braces(query) => vec![query],
+            Self::When { cases, otherwise } => {
+                cases.iter().map(|(_, query)| query).chain(otherwise).collect()
+            }
+            Self::Next(queries) => queries.iter().collect(),
+            Self::Filter(_) | Self::Let(_) | Self::For { .. } | Self::Page(_) | Self::Grouped { .. } => {
+                Vec::new()
+            }
+        }
+    }
 }
 
 /// `MATCH`, and the paths with a `WHERE` in `EXISTS { … }`, `COUNT { … }` and comprehensions.

@@ -18,12 +18,12 @@ use crate::tags::rules::Need;
 /// A read makes no node.
 type ReadEnv<'a> = Env<'a, ()>;
 
-/// Everything that `query` depends on; `None` if it copies too much.
+/// Everything that `query` depends on; `None` if it copies too much, or has a clause that is not followed.
 pub(super) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<Needs> {
-    let mut walk = Walk { names, needs: Needs::default(), copies: Copies::default() };
+    let mut walk = Walk { names, needs: Needs::default(), copies: Copies::default(), is_unknown: false };
     let env = Env::new(Arc::new(names.shadowed().clone()));
     walk.query(query, &env, Rows::Result);
-    if walk.copies.are_too_many() { None } else { Some(walk.needs) }
+    if walk.copies.are_too_many() || walk.is_unknown { None } else { Some(walk.needs) }
 }
 
 /// Where the rows of a query go.
@@ -39,6 +39,8 @@ struct Walk<'a, 'n> {
     names: &'n Names<'a>,
     needs: Needs,
     copies: Copies,
+    /// Whether it has met a clause that it does not follow: the tags decide.
+    is_unknown: bool,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -107,6 +109,7 @@ impl<'a> Walk<'a, '_> {
             | Clause::Remove(_)
             | Clause::Delete { .. }
             | Clause::Foreach { .. } => self.need(Need::Anything),
+            Clause::New(_) => self.is_unknown = true,
         }
         None
     }

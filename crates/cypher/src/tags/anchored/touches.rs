@@ -23,7 +23,8 @@ use crate::tags::touches::{Cause, created_names, has_keys, merged_names};
 
 pub(super) type WriteEnv<'a> = Env<'a, Made>;
 
-/// What `query` may do, with what is known of each node; `None` if it copies too much, or calls a procedure that may write (T13).
+/// What `query` may do, with what is known of each node; `None` if it copies too much, or calls a procedure that may write (T13), or has a
+/// clause that is not followed.
 pub(super) fn touches<'q, 'a>(
     query: &'q Query<'q>,
     names: &'a Names<'q>,
@@ -59,7 +60,7 @@ pub(super) struct Walk<'q, 'a> {
     pub(super) arguments: &'a Arguments,
     found: Vec<(Cause, TouchFact, Vec<Arc<Made>>)>,
     pub(super) given: Given,
-    /// Whether it calls a procedure that may write.
+    /// Whether it calls a procedure that may write, or has a clause that is not followed.
     calls: bool,
     pub(super) copies: Copies,
 }
@@ -161,6 +162,8 @@ impl<'q> Walk<'q, '_> {
                 self.calls |= !is_pure(&called.name);
                 *env = env.emptied();
             }
+            // Not followed: the tags decide.
+            Clause::New(_) => self.calls = true,
         }
         None
     }

@@ -51,6 +51,8 @@ pub(super) struct LiveResult {
     asking: BoxFuture<'static, EngineAnswer>,
     /// Records that were taken from the run, and not sent.
     taken: Bytes,
+    /// The first type for which the client has got a map.
+    replaced: Option<String>,
     asked: Bookmark,
     /// The options that choose notifications.
     filters: Value,
@@ -116,6 +118,7 @@ impl Session {
                 reader,
                 asking,
                 taken,
+                replaced: None,
                 asked,
                 filters,
                 begun,
@@ -141,7 +144,8 @@ impl Session {
         loop {
             if kind == Kind::Pull {
                 let form = self.record_form();
-                send_records(&mut live.taken, &mut left, (&mut self.out, form)).await??;
+                let replaced = send_records(&mut live.taken, &mut left, (&mut self.out, form)).await??;
+                live.replaced = live.replaced.take().or(replaced);
             } else {
                 skip_records(&mut live.taken, &mut left);
             }
@@ -180,6 +184,7 @@ impl Session {
             ResultSet { fields, records, rows: 0, kind, summary, bookmark: None, range: None, marked: None };
         let mut result = CachedResult::new(result, status);
         result.filter(self.version, &live.filters, &self.hello);
+        result.set_replaced(live.replaced.take());
         result.set_range(range.map(Arc::new));
         match &mut self.transaction {
             Some(transaction) => transaction.has_read(result.read_to()),

@@ -86,7 +86,7 @@ impl Session {
     /// Neo4j refused a statement that it got from this client. If it refused the credentials, they are checked again.
     pub(super) fn take_note_of(&self, message: &[u8]) {
         let Some(login) = &self.login else { return };
-        let error = Neo4jFailure { code: code_of(message), message: String::new() };
+        let error = Neo4jFailure { code: code_of(message), message: String::new(), as_sent: Vec::new() };
         self.refused_by_neo4j(&login.identity, &error);
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hopcache_bolt::server::ExtraBytes;
-use hopcache_bolt::server::old_values::has_other_times;
+use hopcache_bolt::server::old_values::has_other_values;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
@@ -24,10 +24,10 @@ use hopcache_packstream::{DecodeError, Reader, encode_canonical};
 use super::live::{LiveResult, WaitEnd};
 use super::route::RouteOptions;
 use super::{RequestError, Session};
-use crate::bolt_front::failure::BoltFailure;
-use crate::bolt_front::messages::MESSAGES;
+use crate::bolt_front::failure::{BoltFailure, INVALID};
+use crate::bolt_front::messages::{self, MESSAGES};
 use crate::bolt_front::options::StatementOptions;
-use crate::bolt_front::records::{CachedResult, RecordForm};
+use crate::bolt_front::records::CachedResult;
 use crate::credentials::Acceptance;
 use crate::front::answer::cache_status;
 use crate::front::ask::answer_timeout_ms;
@@ -72,11 +72,11 @@ impl Session {
         if has_relays && options.asked.is_none() {
             return Ok(CacheResponse::ToNeo4j(Some(Reason::Bookmarks)));
         }
-        if self.has_other_times(statement).await? {
+        if self.has_other_values(statement).await? {
             if has_relays {
                 return Ok(CacheResponse::ToNeo4j(Some(Reason::OldBolt)));
             }
-            let message = "The sample graph takes date-times of Bolt 5 only.";
+            let message = "The sample graph takes parameters of Bolt 5 only.";
             return Err(BoltFailure::own("OldBolt", message).into());
         }
         if statement.text.len() > STATEMENT_BYTES_MAX {
@@ -182,13 +182,11 @@ impl Session {
         named.unwrap_or_else(|| senders.session_of_address(self.client.as_ref()?))
     }
 
-    /// Whether a parameter of a client of Bolt 4 has a form that Bolt 5 does not.
-    async fn has_other_times(&mut self, statement: &Statement) -> Result<bool, RequestError> {
-        let has_utc = self.has_utc_patch;
-        if self.version.major >= 5 {
-            return Ok(false);
-        }
-        self.read_apart(statement.params.len(), || has_other_times(&statement.params, has_utc)).await
+    /// Whether a parameter has a form that the client's version does not have, or that only it has.
+    async fn has_other_values(&mut self, statement: &Statement) -> Result<bool, RequestError> {
+        let (version, has_utc) = (self.version, self.has_utc_patch);
+        let read = || has_other_values(&statement.params, version, has_utc);
+        self.read_apart(statement.params.len(), read).await
     }
 
     async fn read_text(
@@ -227,10 +225,7 @@ impl Session {
             options.timeout_ms.map(Millis).filter(|run_ms_max| *run_ms_max < front.run_timeout_ms);
         Ok(Ask {
             query: Arc::new(query),
-            rendering: match self.record_form() {
-                RecordForm::AsStored => MESSAGES,
-                RecordForm::Old(_) => RenderingId::RECORDS,
-            },
+            rendering: if self.version.major >= 5 { MESSAGES } else { RenderingId::RECORDS },
             freshness: options.freshness,
             hints: options.hints,
             mode: options.mode,
@@ -292,18 +287,22 @@ impl Session {
         }
         let failure = match &outcome.answer {
             Answer::Body(body) => {
-                let unreadable = |_| {
+                let unreadable = || {
                     BoltFailure::new(
                         "Neo.DatabaseError.General.UnknownError",
                         "A kept result cannot be read.",
                     )
                 };
-                let mut result = ResultSet::from_bytes(body).map_err(unreadable)?;
-                ask.query.name_columns(&mut result.fields);
                 let status = cache_status(&outcome, &self.front.engine.me().node);
-                let of =
-                    if ask.rendering == MESSAGES { CachedResult::of_messages } else { CachedResult::new };
-                let mut result = of(result, status);
+                let mut result = if ask.rendering == MESSAGES {
+                    let (mut result, has_new) = messages::read(body).ok_or_else(unreadable)?;
+                    ask.query.name_columns(&mut result.fields);
+                    CachedResult::of_messages(result, has_new, status)
+                } else {
+                    let mut result = ResultSet::from_bytes(body).map_err(|_| unreadable())?;
+                    ask.query.name_columns(&mut result.fields);
+                    CachedResult::new(result, status)
+                };
                 if outcome.how.class == Class::Hit {
                     result.set_hit(started.elapsed());
                 }
@@ -334,7 +333,10 @@ impl Session {
     fn is_better_relayed(&self, failure: &Failure) -> bool {
         match &failure.kind {
             FailureKind::TooLarge { .. } => true,
-            FailureKind::Neo4j(failure) => self.version.has_gql_failures() && failure.refuses_statement(),
+            FailureKind::Neo4j(failure) => {
+                let is_of_text = failure.refuses_statement() || failure.code == INVALID;
+                self.version.has_gql_failures() && is_of_text
+            }
             _ => false,
         }
     }

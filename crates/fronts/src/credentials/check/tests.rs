@@ -75,7 +75,7 @@ fn identity(user: &str, password: u32) -> Arc<Identity> {
 
 fn refused() -> Option<OriginFault> {
     let code = "Neo.ClientError.Security.Unauthorized".to_owned();
-    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
+    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new(), as_sent: Vec::new() }))
 }
 
 async fn is_accepted(credentials: &Credentials, who: &Arc<Identity>) -> bool {
@@ -85,13 +85,13 @@ async fn is_accepted(credentials: &Credentials, who: &Arc<Identity>) -> bool {
 /// The password is right, and has to be changed.
 fn to_change() -> Option<OriginFault> {
     let code = "Neo.ClientError.Security.CredentialsExpired".to_owned();
-    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
+    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new(), as_sent: Vec::new() }))
 }
 
 /// The user is locked out after too many wrong passwords.
 fn locked_out() -> Option<OriginFault> {
     let code = "Neo.ClientError.Security.AuthenticationRateLimit".to_owned();
-    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
+    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new(), as_sent: Vec::new() }))
 }
 
 fn away() -> Option<OriginFault> {

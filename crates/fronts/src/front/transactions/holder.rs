@@ -102,7 +102,7 @@ impl Front {
         arrived: ArrivedRequest,
         endpoint: &Endpoint,
     ) -> Result<TransactionResponse, Refusal> {
-        let encoding = ask::accepted(&arrived.head.headers).unwrap_or(Encoding::Plain);
+        let encoding = self.reader.accepted(&arrived.head.headers).unwrap_or(Encoding::Plain);
         let peers = &self.transactions.parts.peers;
         // Without an answer a request is in doubt. So the usual case, a holder that is dead or silent already, is found
         // first.

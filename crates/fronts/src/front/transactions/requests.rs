@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_engine::TransactionReads;
-use hopcache_engine::outcome::{Failure, FailureKind, How, Reason};
+use hopcache_engine::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use hopcache_engine::ports::{AccessMode, OriginError, OriginFault};
 use hopcache_packstream::Value;
 use hopcache_queryapi::headers::media;
@@ -142,9 +143,9 @@ impl Front {
         endpoint: &Endpoint,
     ) -> Result<TransactionResponse, Refusal> {
         let headers = &arrived.head.headers;
-        let encoding = ask::accepted(headers)?;
+        let encoding = self.reader.accepted(headers)?;
         if let Some(kind) = headers.get(CONTENT_TYPE) {
-            media::content_type(kind.to_str().ok()).map_err(Refusal::media)?;
+            media::content_type(kind.to_str().ok(), self.reader.generation()).map_err(Refusal::media)?;
         }
         let mut in_use = self.take(endpoint, &arrived.identity.fingerprint, encoding)?;
         if let Some(transaction) = in_use.take() {
@@ -152,9 +153,17 @@ impl Front {
             let _ = self.transactions.parts.open.spawn(transaction.roll_back()).await;
         }
         let how = WITHOUT_STATEMENT;
-        let mut reply = answer::of_outcome(&answer::outcome_of(how), encoding, &self.engine.me().node);
+        let me = &self.engine.me().node;
+        let mut reply = if self.reader.generation().has_times() {
+            let empty =
+                Outcome { answer: Answer::Body(Bytes::from_static(b"{}")), ..answer::outcome_of(how) };
+            answer::of_outcome(&empty, Encoding::Plain, me)
+        } else {
+            let mut bare = answer::of_outcome(&answer::outcome_of(how), encoding, me);
+            bare.headers_mut().remove(CONTENT_TYPE);
+            bare
+        };
         *reply.status_mut() = StatusCode::OK;
-        reply.headers_mut().remove(CONTENT_TYPE);
         Ok(TransactionResponse::of(reply, Some(how)))
     }
 
@@ -281,8 +290,13 @@ fn extra_of(read: &ReadInTransaction, terms: &Terms) -> Value {
     if let Some(kind) = &read.kind {
         pairs.push(("tx_type".to_owned(), Value::from(kind.as_str())));
     }
-    if let Some(parent) = &read.traceparent {
-        let metadata = vec![("traceparent".to_owned(), Value::from(parent.as_str()))];
+    let mut metadata = match &read.metadata {
+        Some(Value::Map(metadata)) => metadata.clone(),
+        _ => Vec::new(),
+    };
+    metadata
+        .extend(read.traceparent.as_ref().map(|parent| ("traceparent".to_owned(), parent.as_str().into())));
+    if !metadata.is_empty() {
         pairs.push(("tx_metadata".to_owned(), Value::Map(metadata)));
     }
     Value::Map(pairs)

@@ -28,17 +28,28 @@ use crate::front::answer::{self, CODE_UNKNOWN};
 use crate::front::ask::StatementInTransaction;
 use crate::front::query_api_renderer::for_engine;
 use crate::front::refusal::Refusal;
+use crate::front::shown_filter::ShownFilter;
 use crate::transactions::HeldTransaction;
 use hopcache_state::audit::ClientListener;
 
 /// The whole result of a statement.
 #[derive(Clone)]
 pub(super) struct Ran {
+    /// Bolt's `type`, if it is known.
+    kind: Option<String>,
     pub(super) fields: Vec<String>,
     pub(super) records: Bytes,
     summary: Value,
     how: How,
     key: QueryKey,
+}
+
+impl Ran {
+    /// With the notifications that the client of the statement wants.
+    fn filtered(self, statement: &StatementInTransaction) -> Self {
+        let Some(filter) = &statement.notifications else { return self };
+        Self { summary: ShownFilter::of(filter, self.summary), ..self }
+    }
 }
 
 /// Why a statement has no result. Its transaction is over.
@@ -71,7 +82,7 @@ impl Front {
         }
         let reason = match self.ask_cache(held, statement, params).await {
             Err(reason) => reason,
-            Ok(answered) => return answered,
+            Ok(answered) => return answered.map(|ran| ran.filtered(statement)),
         };
         if !held.has_neo4j() {
             return Err(Unrun::Refused(no_neo4j()));
@@ -92,8 +103,9 @@ impl Front {
             self.state.meters.note(Event::OriginRun { cause, took_ms });
         }
         match ended {
-            Ok(WholeResult { fields, records, summary, .. }) => {
-                Ok(Ran { fields, records, summary, how: How::bypass(reason), key: QueryKey([0; 32]) })
+            Ok(WholeResult { fields, records, summary, statement_type: kind, .. }) => {
+                let (how, key) = (How::bypass(reason), QueryKey([0; 32]));
+                Ok(Ran { kind, fields, records, summary, how, key }.filtered(statement))
             }
             Err(error) => {
                 self.note_refusal(held, &error);
@@ -129,14 +141,15 @@ impl Front {
             Answer::Body(body) => body,
             Answer::Failed(failure) => return Ok(Err(Unrun::Failed(failure, how))),
         };
-        let Ok(ResultSet { mut fields, records, summary, .. }) = ResultSet::from_bytes(&body) else {
+        let Ok(ResultSet { mut fields, records, summary, kind, .. }) = ResultSet::from_bytes(&body) else {
             return Ok(Err(Unrun::Failed(FailureKind::BadResult.into(), how)));
         };
         ask.query.name_columns(&mut fields);
         if let Some(lazy) = held.lazy() {
             lazy.reads.saw(range.map(|range| range.to()));
         }
-        Ok(Ok(Ran { fields, records, summary, how, key }))
+        let kind = kind.map(|kind| kind.to_bolt().to_owned());
+        Ok(Ok(Ran { kind, fields, records, summary, how, key }))
     }
 
     /// Neo4j may have refused the credentials when the transaction reached it.
@@ -155,8 +168,9 @@ impl Front {
     ) -> Result<TransactionResponse, Failure> {
         let shown = ran.clone();
         let body = apart_if_large(ran.records.len(), RENDER_INLINE_BYTES_MAX, move || {
-            let Ran { fields, records, summary, .. } = &shown;
-            let view = ResultView { fields, records, summary, bookmarks: &[], errors: &[] };
+            let Ran { kind, fields, records, summary, .. } = &shown;
+            let view =
+                ResultView { kind: kind.as_deref(), fields, records, summary, bookmarks: &[], errors: &[] };
             told.show(|behind| render::in_transaction(&view, form, behind, PASS_THROUGH_BYTES_MAX))
         });
         let body = body.await.map_err(|error| FailureKind::from(for_engine(error)))?;
@@ -198,7 +212,7 @@ pub(super) fn failed(failure: Failure) -> Unrun {
 
 /// The server fails an empty statement of a transaction in this way.
 fn nothing_to_run() -> Neo4jFailure {
-    Neo4jFailure { code: CODE_UNKNOWN.to_owned(), message: String::new() }
+    Neo4jFailure { code: CODE_UNKNOWN.to_owned(), message: String::new(), as_sent: Vec::new() }
 }
 
 /// The purpose of a run at Neo4j.

@@ -96,6 +96,7 @@ fn refusal(code: &str) -> OriginError {
     OriginError::of_sent(OriginFault::Failed(Neo4jFailure {
         code: code.to_owned(),
         message: "seeded".to_owned(),
+        as_sent: Vec::new(),
     }))
 }
 

@@ -156,12 +156,13 @@ impl Origin for OriginPort {
             let failure = Neo4jFailure {
                 code: "Neo.ClientError.Statement.SyntaxError".to_owned(),
                 message: "it is broken".to_owned(),
+                as_sent: Vec::new(),
             };
             return Err(OriginFault::Failed(failure).into());
         }
         if run.statement.contains("nope") {
             let code = "Neo.ClientError.Procedure.ProcedureNotFound".to_owned();
-            let failure = Neo4jFailure { code, message: "there is none".to_owned() };
+            let failure = Neo4jFailure { code, message: "there is none".to_owned(), as_sent: Vec::new() };
             return Err(OriginFault::Failed(failure).into());
         }
         let is_write = run.statement.contains("SLY") || WriteStatement::of_text(&run.statement).is_some();

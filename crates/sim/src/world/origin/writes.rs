@@ -295,7 +295,7 @@ fn cut() -> Result<ResultSet, OriginError> {
 }
 
 fn seeded(code: &str) -> Neo4jFailure {
-    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
+    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned(), as_sent: Vec::new() }
 }
 
 /// The bookmark of a write is of the newest transaction: as late as its own, or later.
