@@ -17,6 +17,8 @@ const NAME: DatabaseTag = DatabaseTag(7);
 const ALIAS: DatabaseTag = DatabaseTag(8);
 const OTHER: DatabaseTag = DatabaseTag(9);
 
+const ANY: Depends<'static> = Depends::OnAnything;
+
 fn at(database: u8, id: u64) -> Position {
     Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) }
 }
@@ -53,20 +55,13 @@ fn doubt(table: &mut WritePositionTable, name: DatabaseTag) -> WritePosition {
 fn a_mark_ends_what_carried_less() {
     let table = table(&[record(NAME, mark(1, 0, 50))]);
     for (from, is_ended) in [(0, true), (49, true), (50, false), (51, false)] {
-        assert_eq!(
-            table.ends(NAME, Depends::OnAnything, Some((&range(1, from, 60), NOW))),
-            is_ended,
-            "{from}"
-        );
+        assert_eq!(table.ends(NAME, ANY, Some((&range(1, from, 60), NOW))), is_ended, "{from}");
     }
     let carried_nothing = ReadRange::new(Bookmark::NONE, at(1, 90)).unwrap();
-    assert!(
-        table.ends(NAME, Depends::OnAnything, Some((&carried_nothing, NOW))),
-        "its end is no lower bound of what it saw"
-    );
-    assert!(table.ends(NAME, Depends::OnAnything, None), "nothing is known of it");
-    assert!(!table.ends(OTHER, Depends::OnAnything, Some((&range(2, 1, 1), NOW))), "another database");
-    assert!(!WritePositionTable::default().ends(NAME, Depends::OnAnything, None));
+    assert!(table.ends(NAME, ANY, Some((&carried_nothing, NOW))), "its end is no lower bound of what it saw");
+    assert!(table.ends(NAME, ANY, None), "nothing is known of it");
+    assert!(!table.ends(OTHER, ANY, Some((&range(2, 1, 1), NOW))), "another database");
+    assert!(!WritePositionTable::default().ends(NAME, ANY, None));
 }
 
 /// Two names of one database: a write through one ends what was read through the other, also before this node has used that
@@ -74,7 +69,7 @@ fn a_mark_ends_what_carried_less() {
 #[test]
 fn an_alias_is_the_same_database() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
-    assert!(table.ends(ALIAS, Depends::OnAnything, Some((&range(1, 49, 49), NOW))));
+    assert!(table.ends(ALIAS, ANY, Some((&range(1, 49, 49), NOW))));
     assert_eq!(table.of(ALIAS), Some(mark(1, 0, 50)), "the only one that was written");
     table.learn(ALIAS, found(1));
     table.learn(OTHER, found(2));
@@ -95,9 +90,9 @@ fn a_name_that_leads_elsewhere_ends_the_former_databases_entries() {
     assert_eq!(table.learn(NAME, found(1)), NameChange::Name);
     assert_eq!(table.learn(ALIAS, found(1)), NameChange::Name);
     assert_eq!(table.learn(NAME, found(2)), NameChange::AnotherDatabase);
-    assert!(table.ends(NAME, Depends::OnAnything, Some((&range(1, 90, 90), NOW))));
-    assert!(!table.ends(NAME, Depends::OnAnything, Some((&range(2, 1, 1), NOW))));
-    let still = table.still_needed(NAME, Depends::OnAnything, before).unwrap();
+    assert!(table.ends(NAME, ANY, Some((&range(1, 90, 90), NOW))));
+    assert!(!table.ends(NAME, ANY, Some((&range(2, 1, 1), NOW))));
+    let still = table.still_needed(NAME, ANY, before).unwrap();
     assert!(still.is_seen_by(&range(2, 0, 1)), "no request waits for the former database's id");
     assert_eq!(table.known(ALIAS), None, "the whole server may be another one");
     // Only this node's Neo4j says where a name leads. A record of another database is kept, and waits for it.
@@ -115,10 +110,10 @@ fn a_request_needs_the_mark_of_its_arrival() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let asked = table.of(NAME);
     table.take(record(NAME, mark(1, 0, 60)), NOW);
-    assert_eq!(table.still_needed(NAME, Depends::OnAnything, asked), asked);
-    assert_eq!(table.still_needed(NAME, Depends::OnAnything, None), None);
+    assert_eq!(table.still_needed(NAME, ANY, asked), asked);
+    assert_eq!(table.still_needed(NAME, ANY, None), None);
     table.take(record(NAME, mark(1, 1, 41)), NOW);
-    assert_eq!(table.still_needed(NAME, Depends::OnAnything, asked), Some(mark(1, 1, 41)));
+    assert_eq!(table.still_needed(NAME, ANY, asked), Some(mark(1, 1, 41)));
 }
 
 /// Ids of an earlier epoch may be later than the new mark.
@@ -126,12 +121,9 @@ fn a_request_needs_the_mark_of_its_arrival() {
 fn what_was_read_in_an_earlier_epoch_has_seen_no_mark() {
     let mut table = table(&[record(NAME, mark(1, 0, 104))]);
     let (heard, range) = (MonoTime(5_000), range(1, 102, 102));
-    assert!(
-        table.ends(NAME, Depends::OnAnything, Some((&range, NOW)))
-            && !table.is_of_earlier_epoch(&range, MonoTime(0))
-    );
+    assert!(table.ends(NAME, ANY, Some((&range, NOW))) && !table.is_of_earlier_epoch(&range, MonoTime(0)));
     table.take(record(NAME, mark(1, 1, 72)), heard);
-    assert!(!table.ends(NAME, Depends::OnAnything, Some((&range, heard))), "by its id alone");
+    assert!(!table.ends(NAME, ANY, Some((&range, heard))), "by its id alone");
     assert!(table.is_of_earlier_epoch(&range, MonoTime(4_999)) && !table.is_of_earlier_epoch(&range, heard));
     table.take(record(NAME, mark(1, 1, 73)), heard + Millis(1));
     assert!(!table.is_of_earlier_epoch(&range, heard), "the same epoch goes on");
@@ -194,7 +186,7 @@ fn ids_that_go_back_begin_an_epoch() {
     assert_eq!((written, is_back), (mark(1, 1, 41), true));
     assert_eq!(table.after_own_write(before, at(1, 41)), (mark(1, 1, 41), true));
     assert_eq!(table.take(record(NAME, written), NOW), Change::Later);
-    assert!(!table.ends(NAME, Depends::OnAnything, Some((&range(1, 41, 41), NOW))));
+    assert!(!table.ends(NAME, ANY, Some((&range(1, 41, 41), NOW))));
     // The old numbering is over, whoever still tells it.
     assert_eq!(table.take(record(NAME, mark(1, 0, 99)), NOW), Change::Known);
     assert_eq!(table.of(NAME), Some(mark(1, 1, 41)));
@@ -216,13 +208,13 @@ fn a_lost_write_ends_everything_until_somebody_asks() {
     let mut table = table(&[record(NAME, mark(1, 0, 50))]);
     let lost = doubt(&mut table, NAME);
     assert!(lost.is_unsettled() && lost.position().is_none());
-    assert!(table.ends(NAME, Depends::OnAnything, Some((&range(1, u64::MAX - 1, u64::MAX - 1), NOW))));
+    assert!(table.ends(NAME, ANY, Some((&range(1, u64::MAX - 1, u64::MAX - 1), NOW))));
     let (settled, is_back) = table.after_asking(Some(lost), at(1, 51));
     assert_eq!((settled, is_back), (mark(1, 1, 51), false));
     table.take(record(NAME, settled), NOW);
     assert!(
-        table.ends(NAME, Depends::OnAnything, Some((&range(1, 50, 51), NOW)))
-            && !table.ends(NAME, Depends::OnAnything, Some((&range(1, 51, 51), NOW)))
+        table.ends(NAME, ANY, Some((&range(1, 50, 51), NOW)))
+            && !table.ends(NAME, ANY, Some((&range(1, 51, 51), NOW)))
     );
 }
 
@@ -318,10 +310,7 @@ fn a_write_ends_only_what_depends_on_what_it_touched() {
     assert!(ends(&[2], 44) && !ends(&[2], 45));
     assert!(ends(&[3, 2, 1], 49) && !ends(&[3, 2, 1], 50));
     assert!(!ends(&[3], 40) && ends(&[3], 39), "an earlier write has touched anything");
-    assert!(
-        table.ends(NAME, Depends::OnAnything, Some((&range(1, 49, 60), NOW))),
-        "what it depends on is not known"
-    );
+    assert!(table.ends(NAME, ANY, Some((&range(1, 49, 60), NOW))), "what it depends on is not known");
     assert_eq!(table.of(NAME), Some(mark(1, 0, 50)));
     assert_eq!(table.needed(NAME, Some(&[TagId(2)])), Some(mark(1, 0, 45)));
 }
@@ -371,7 +360,7 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
     assert_eq!(needed(Some(mark(1, 0, 60))), Some(mark(1, 0, 60)));
     assert_eq!(needed(Some(mark(2, 0, 60))), Some(mark(1, 0, 50)), "the sender took it for another database");
     assert_eq!(
-        WritePositionTable::default().needed_beside(NAME, Depends::OnAnything, Some(mark(1, 0, 9))),
+        WritePositionTable::default().needed_beside(NAME, ANY, Some(mark(1, 0, 9))),
         Some(mark(1, 0, 9))
     );
 }

@@ -135,8 +135,8 @@ impl TagMark {
             let is_new = entry.kind.is_fresh || !labels.is_empty();
             is_new && !(entry.kind.labels_are_exact && labels.iter().any(lacks))
         };
-        let later = touches.entries.iter().filter(|entry| entry.last > after);
-        self.loose > after || touches.rest > after || later.filter(may_be).next().is_some()
+        let mut later = touches.entries.iter().filter(|entry| entry.last > after);
+        self.loose > after || touches.rest > after || later.any(|entry| may_be(&entry))
     }
 
     /// Adds the pairs of labels that would keep these needs from touches after this one.

@@ -91,7 +91,7 @@ fn written(step: Step, nodes: &mut Vec<Node>, x: u32) -> Option<String> {
             format!("MATCH (n:{from}{}) REMOVE n:{from} SET n:{to}, n.x = {x}", key(Some(id)))
         }
         Step::Unlabel(label) => {
-            nodes.iter_mut().for_each(|node| drop(node.labels.remove(&label)));
+            nodes.iter_mut().for_each(|node| node.labels.retain(|own| *own != label));
             format!("MATCH (n:{label}) REMOVE n:{label}")
         }
         Step::Delete(label) => {

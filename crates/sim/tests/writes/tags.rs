@@ -6,7 +6,7 @@ use hopcache_core::lease::StoredEntry;
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::event::HandoverWord;
 use hopcache_sim::world::origin::DATABASE;
-use hopcache_sim::world::write_statement::{WRITE_BY_USE, WRITE_MOVED, WRITE_ONE, WRITE_RIGHT};
+use hopcache_sim::world::write_statement::{WRITE_BY_USE, WRITE_RIGHT};
 
 use super::{ended_by_writes, proved, warm, world_of};
 use crate::prelude::*;
