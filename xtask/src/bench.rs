@@ -2,19 +2,23 @@
 //!
 //! This module decides what is built and started. It passes arguments to the program unchanged.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::command::{SIMULATION, finish, target};
-use crate::seeded;
-use crate::services::install;
+use crate::services::{self, install};
+use crate::{drivers, seeded};
 
 /// The program that measures.
 pub(crate) const BENCHMARKS: &str = "hopcache-bench";
 /// The program that judges promises.
 pub(crate) const TRIALS: &str = "hopcache-trials";
+/// The benchmark whose clients are an official driver.
+const APPLICATIONS: &str = "apps";
+/// Names the folder whose `node_modules` holds the driver.
+const DRIVER: &str = "HOPCACHE_BENCH_DRIVER";
 /// Seeds of `full`: enough for every fault and every outcome to occur. Two of five seeds have nodes that come and go; these take five
 /// times as long as the others.
 const FULL_SEEDS: &str = "2000";
@@ -28,11 +32,43 @@ const CHAOS: [&str; 2] =
 
 /// Builds hopcache and `program` with the published profile, and runs `program`. It starts the hopcache that is built beside it.
 pub(crate) fn run(root: &Path, program: &str, args: &[String]) -> Result<()> {
+    let file = build_release(root, program)?;
+    finish(Command::new(file).current_dir(root).args(args), program)
+}
+
+/// Builds hopcache and `program` with the published profile; where the program is.
+fn build_release(root: &Path, program: &str) -> Result<PathBuf> {
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--release", "--package", "hopcache", "--package", program]);
     finish(&mut build, "the build")?;
-    let file = target(root).join("release").join(program);
-    finish(Command::new(file).current_dir(root).args(args), program)
+    Ok(target(root).join("release").join(program))
+}
+
+/// Builds the programs as tests do; where `program` is.
+fn build_debug(root: &Path, program: &str) -> Result<PathBuf> {
+    let mut build = Command::new("cargo");
+    // The whole workspace, because tests have built it already with the same features.
+    build.current_dir(root).args(["build", "--workspace", "--bins"]);
+    finish(&mut build, "the build")?;
+    Ok(target(root).join("debug").join(program))
+}
+
+/// A benchmark. `apps` gets what it needs beside the programs: a driver, Redis and Neo4j. They are stopped if they did not run before.
+pub(crate) fn bench(root: &Path, args: &[String]) -> Result<()> {
+    if args.first().is_none_or(|name| name != APPLICATIONS) || args.iter().any(|arg| arg == "--help") {
+        return run(root, BENCHMARKS, args);
+    }
+    let (debug_flag, args): (Vec<String>, Vec<String>) =
+        args.iter().cloned().partition(|arg| arg == "--debug");
+    let build = if debug_flag.is_empty() { build_release } else { build_debug };
+    let file = build(root, BENCHMARKS)?;
+    let driver = drivers::javascript(root)?;
+    let ran = services::any_running(root);
+    let environment = services::up(root)?;
+    let mut program = Command::new(file);
+    program.current_dir(root).args(args).envs(environment.variables()).env(DRIVER, driver);
+    let measured = finish(&mut program, BENCHMARKS);
+    if ran { measured } else { services::down(root).and(measured) }
 }
 
 /// Faults on real processes. `--debug` takes the builds of the tests.
@@ -57,11 +93,7 @@ pub(crate) fn chaos_of_full(root: &Path) -> Result<()> {
 
 /// Runs a trial with the programs of the tests' build.
 pub(crate) fn debug(root: &Path, trial: &str, args: &[String], variables: &[(&str, &str)]) -> Result<()> {
-    let mut build = Command::new("cargo");
-    // The whole workspace, because tests have built it already with the same features.
-    build.current_dir(root).args(["build", "--workspace", "--bins"]);
-    finish(&mut build, "the build")?;
-    let mut program = Command::new(target(root).join("debug").join(TRIALS));
+    let mut program = Command::new(build_debug(root, TRIALS)?);
     finish(program.current_dir(root).arg(trial).args(args).envs(variables.iter().copied()), trial)
 }
 

@@ -3,7 +3,7 @@
 //! `tests/drivers` compares what drivers see. This module decides which versions run and when they are installed. The trial
 //! `frameworks` compares what a framework's program prints.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -73,10 +73,24 @@ fn install_example(root: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Installs Neo4j's newest JavaScript driver, and returns the folder whose `node_modules` holds it.
+pub(crate) fn javascript(root: &Path) -> Result<PathBuf> {
+    let javascript = install::LANGUAGES.into_iter().filter(|tool| ["node", "npm"].contains(&tool.program()));
+    install::missing(&javascript.collect::<Vec<_>>())?;
+    let newest = newest(root)?.into_iter().find(|(language, _)| language == "javascript");
+    let (language, version) = newest.context("tests/drivers/versions names no driver of JavaScript")?;
+    install_driver(root, &language, &version)?;
+    Ok(driver_folder(root, &language, &version))
+}
+
+fn driver_folder(root: &Path, language: &str, version: &str) -> PathBuf {
+    target(root).join("tmp/drivers").join(format!("{language}-{version}"))
+}
+
 /// Installs a driver where the tests look for it.
 fn install_driver(root: &Path, language: &str, version: &str) -> Result<()> {
     let start = Instant::now();
-    let folder = target(root).join("tmp/drivers").join(format!("{language}-{version}"));
+    let folder = driver_folder(root, language, version);
     let mut install = Command::new(root.join("tests/drivers/install.sh"));
     finish(install.args([language, version]).arg(folder), &format!("install.sh {language} {version}"))?;
     println!("{language} {version}: {:.1} s", start.elapsed().as_secs_f64());

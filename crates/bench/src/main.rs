@@ -2,6 +2,7 @@
 //! its protocols only.
 
 mod ablation;
+mod apps;
 mod bare;
 mod bolt;
 mod cache_status;
@@ -56,6 +57,8 @@ enum Bench {
     Fresh(fresh::Options),
     /// From no cache to the shipped defaults, one mechanism after another, on four kinds of workload.
     Ablation(Box<ablation::Options>),
+    /// Traffic of four modelled applications by an official driver, at Neo4j alone and at nodes before it.
+    Apps(Box<apps::Options>),
     /// The use of prefetch on session walks, and its cost elsewhere.
     Prefetch(Box<prefetch::Options>),
 }
@@ -73,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Fresh(options) => runtime.block_on(fresh::run(&options)),
         Bench::Ablation(options) => runtime.block_on(ablation::run(&options)),
+        Bench::Apps(options) => runtime.block_on(apps::run(&options)),
         Bench::Prefetch(options) => runtime.block_on(prefetch::run(&options)),
     }
 }

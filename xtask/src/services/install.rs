@@ -17,6 +17,12 @@ pub(crate) struct Tool {
     packages: &'static [&'static str],
 }
 
+impl Tool {
+    pub(crate) const fn program(&self) -> &'static str {
+        self.program
+    }
+}
+
 pub(crate) const REDIS: Tool = Tool { program: "redis-server", packages: &["redis-server"] };
 /// Neo4j 5.26 runs on Java 17 and 21. Debian 13 has no Java 17.
 pub(crate) const JAVA: Tool =
