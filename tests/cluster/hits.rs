@@ -32,16 +32,16 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
         |command: &str| after.get(command).copied().unwrap_or(0) - before.get(command).copied().unwrap_or(0);
     assert_eq!(runs(), runs_before, "a hit ran at Neo4j");
     // Redis counts scripts together with their calls. Each poll of the invalidation log is one EVALSHA that calls
-    // XREVRANGE once. Each look for writes is one that calls GET three times and SET twice, and each report of a watcher one
+    // XREVRANGE once. Each look for writes is one that calls GET four times, LLEN once and SET twice, and each report of a watcher one
     // that calls GET once, and SET if the report is kept. Every script on a key's slot reads it with GETRANGE or GET.
     for command in ["getrange", "del", "pttl"] {
         assert_eq!(grew(command), 0, "{command} of 300 hits");
     }
     let (polls, scripts) = (grew("xrevrange"), grew("evalsha") + grew("eval"));
-    // get = 3 × looks + reports; scripts = polls + looks + reports.
-    let looks = (polls + grew("get") - scripts) / 2;
+    // get = 4 × looks + reports; scripts = polls + looks + reports.
+    let looks = (polls + grew("get") - scripts) / 3;
     let reports = scripts - polls - looks;
-    assert_eq!(grew("get"), 3 * looks + reports, "GET of 300 hits");
+    assert_eq!(grew("get"), 4 * looks + reports, "GET of 300 hits");
     assert!((2 * looks..=2 * looks + reports).contains(&grew("set")), "SET of 300 hits");
     say(&format!(
         "hits: 300, runs 0, Redis: {polls} polls of the invalidation log, {looks} looks for writes, {reports} reports, and nothing else"

@@ -322,7 +322,7 @@ async fn over_the_cap_is_refused_and_the_flight_goes_on() {
 async fn a_text_that_is_not_read_runs_for_each_request() {
     let world = World::new(2, 91);
     for (text, reason) in [
-        ("MATCH (n) FILTER n.x > 1 RETURN n", BypassReason::Unreadable),
+        ("MATCH (n) FROB n.x > 1 RETURN n", BypassReason::Unreadable),
         ("RETURN s'{rand()}' AS x", BypassReason::Unreadable),
         (
             "RETURN 1 AS a NEXT TERMINATE TRANSACTIONS 'x' YIELD message RETURN a",

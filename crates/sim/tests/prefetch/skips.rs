@@ -201,7 +201,7 @@ async fn what_is_no_read_is_never_prefetched() {
         "CREATE (n) RETURN n",
         "MATCH (n) SET n.x = 1",
         "MATCH (k) RETURN k, rand()",
-        "MATCH (k) FILTER k.x RETURN k",
+        "MATCH (k) FROB k.x RETURN k",
     ] {
         scene.refuses(0, order(&scene.world.ask(text)), Skip::Write);
     }

@@ -3,7 +3,7 @@
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
 //! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
 //! stream), `hopcache:v4:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
-//! listen for that), `…:at-<address>-<name>` (which database a name leads to). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
+//! listen for that), `…:log` and `…:pieces` (the last writes), `…:at-<address>-<name>` (which database a name leads to). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
 //! Every call has a deadline and passes a breaker. So a Redis that is gone, stopped or slow costs each caller a bounded
@@ -13,8 +13,8 @@
 //! [`Scripts`] says of each operation how often it may be repeated.
 //!
 //! The server's ACL has to allow only this:
-//! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
-//! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
+//! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +llen +lrange +rpush +lpop
+//! +pttl +pexpire +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. The scripts
 //! need `+info`: they read the server's replication id, the identity of its content (F43, `core::lease::life`).
 //!

@@ -337,7 +337,7 @@ async fn a_restored_redis_has_no_reports() {
     assert_eq!(server.tell("SAVE"), "+OK");
     server.kill();
     server.restart();
-    assert_eq!(server.tell("DBSIZE"), ":3", "the snapshot is back: marks, nodes and reports");
+    assert_eq!(server.tell("DBSIZE"), ":4", "the snapshot is back: marks, nodes, reports and the log");
     until(Duration::from_secs(20), "the store is found again", || async { store.ping().await.ok() }).await;
     knows_no_reports(&store, &late).await;
     let node = NodeName::new("a").unwrap();
