@@ -70,12 +70,13 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that seeds hardly show, each with the scene that fails with it.
-const SCENES: [(Bug, &str); 14] = [
+const SCENES: [(Bug, &str); 17] = [
     (Bug::AnothersEntryServed, "whose::two_clusters_on_one_store_before_two_servers"),
     (Bug::BatchToldLate, "writes::parts::what_a_long_statement_has_committed_is_seen_while_it_runs"),
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
     (Bug::CursorIsANumber, "restored_store::a_record_that_took_the_number_of_a_lost_one_is_not_skipped"),
     (Bug::EarlierEpochBelieved, "writes::proofs::a_restore_brings_nothing_back_that_a_write_has_ended"),
+    (Bug::EarlierWriteIsKnown, "writes::anchors::a_later_mark_hides_no_earlier_write"),
     (Bug::FailedLookBelieved, "looks_after_pause::a_look_that_failed_is_no_look"),
     (Bug::FailedWriteForgotten, "writes::a_write_whose_answer_was_lost_is_seen"),
     (
@@ -84,10 +85,12 @@ const SCENES: [(Bug, &str); 14] = [
     ),
     (Bug::GrantLostAtNoCache, "misses::a_no_cache_run_knows_a_lease_whose_grant_was_lost"),
     (Bug::InMemoryWithoutLease, "admission::a_holder_without_its_lease_keeps_nothing"),
+    (Bug::KeyGainedForgotten, "writes::anchors::a_node_that_gets_a_value_ends_its_readers"),
     (Bug::LeaseNotLookedAt, "writes::a_stopped_node_delays_a_write_by_its_lease_at_most"),
     (Bug::PurgeByRefused, "writes::refused::a_write_that_is_rolled_back_ends_reads_of_keys_alone"),
     (Bug::SilentHolderAwaited, "promises::a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease"),
     (Bug::TellingDropped, "writes::the_next_telling_brings_what_ended_during_the_last_one"),
+    (Bug::UnloggedForgotten, "writes::anchors::who_has_heard_of_a_write_puts_it_into_the_log"),
 ];
 
 /// Bugs of pure models, which have a test of their own in `limit`.

@@ -60,7 +60,12 @@ async fn an_entry_of_another_value_stays_on_both_nodes() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_gets_a_value_ends_its_readers() {
     let world = world_of(PAIR, 451, &proved()).await;
-    let [one, two] = [1, 2].map(|id| read_of(&world, id, 1));
+    // A count shows no property: only that a node gets the value ends it.
+    let [one, two] = [1, 2].map(|id| {
+        let text = |n| format!("MATCH (n{n} {{id: {id}}}) RETURN count(n{n}) AS version");
+        let mut asks = (0..).map(|n| world.ask(&text(n)));
+        asks.find(|ask| world.owner_of(ask) == 1).unwrap()
+    });
     for ask in [&one, &two] {
         warm(&world, ask).await;
     }
@@ -126,4 +131,27 @@ async fn a_store_that_lost_its_log_is_told_the_marks_again() {
     assert_eq!(version(&read(&world, 1, &one).await), 2);
     // Of the marks that were put back nothing more is known.
     assert_eq!(version(&read(&world, 1, &two).await), 2);
+}
+
+/// A write reaches one other node, and not the store. That node has told a later write of another value to all: so no mark lacks in the
+/// store, and yet the third node hears of the earlier write.
+#[tokio::test(start_paused = true)]
+async fn who_has_heard_of_a_write_puts_it_into_the_log() {
+    let world = world_of(3, 455, &proved()).await;
+    let one = read_of(&world, 1, 2);
+    read(&world, 2, &one).await;
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    world.store.set_cut(0, true);
+    for (from, to) in [(0, 2), (2, 0)] {
+        world.net.set_way_cut(from, to, true);
+    }
+    let ask = world.ask(WRITE_ONE);
+    let (first, second) = tokio::join!(world.send(0, &ask), async {
+        world.pass(20).await;
+        write_of(&world, 1, "MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}").await;
+        world.pass(2 * FRESHNESS_LEASE_MS_DEFAULT).await;
+        read(&world, 2, &one).await
+    });
+    assert!(matches!(first.unwrap().answer, Answer::Body(_)));
+    assert_eq!(version(&second), 3);
 }
