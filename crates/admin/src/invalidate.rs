@@ -117,3 +117,31 @@ pub(super) async fn invalidate(State(admin): State<Arc<Admin>>, body: Body) -> R
             .into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(json: serde_json::Value) -> Result<Order, Problem> {
+        let order: Order = serde_json::from_value(json).unwrap();
+        order.check().map(|()| order)
+    }
+
+    #[test]
+    fn nodes_of_a_value_are_told_with_it() {
+        let anchors = json!([{"label": "User", "key": "id", "value": 42}, {"key": "name", "value": "Ada"}]);
+        let order = order(json!({"database": "neo4j", "anchors": anchors})).unwrap();
+        let Touched::These(touched) = order.touched() else { panic!("anything") };
+        assert!(touched.refinement().is_some_and(|refinement| !refinement.anchors().is_empty()));
+        assert_eq!(order.tags(), 2);
+    }
+
+    #[test]
+    fn a_value_by_which_nobody_finds_a_node_is_refused() {
+        for value in [json!(null), json!(true), json!([1]), json!({"a": 1})] {
+            let anchors = json!([{"key": "id", "value": 1}, {"key": "id", "value": value}]);
+            let refused = order(json!({"database": "neo4j", "anchors": anchors})).unwrap_err();
+            assert_eq!(refused, Problem::bad("anchors[1].value: a string or a number is wanted"));
+        }
+    }
+}

@@ -104,6 +104,43 @@ fn what_answers_or_never_may_has_its_sentence() {
 }
 
 #[test]
+fn the_write_that_ended_a_copy_is_named() {
+    let write = EndingWrite {
+        ago_ms: 4_200,
+        by: Some("node-a".into()),
+        transaction: Some(709),
+        touched: vec!["(:User {id: $id}).name".into()],
+        has_values: true,
+    };
+    let ended = |ended_by| cached(CopyFacts { state: CopyState::Ended, ended_by, ..copy() });
+    let rest = "cached at node-b 12 s ago. The next request runs it; this result answers only if Neo4j fails.";
+    let rows = [
+        (ended(None), format!("Ended by a write: {rest}")),
+        (
+            ended(Some(write.clone())),
+            format!("Ended 4 s ago by a write to (:User {{id: $id}}).name through node-a, transaction 709: {rest}"),
+        ),
+        (
+            ended(Some(EndingWrite { has_values: false, by: None, ..write.clone() })),
+            format!(
+                "Ended 4 s ago by a write to (:User {{id: $id}}).name, transaction 709: {rest} That write names no value by which it finds \
+                 what it changes, so it ends every result that reads this. Give its MATCH a key: `(n:User {{id: $id}})`."
+            ),
+        ),
+        (
+            ended(Some(EndingWrite { touched: vec![], transaction: None, ..write })),
+            format!(
+                "Ended 4 s ago by a write through node-a that may have changed anything: {rest} Hopcache does not know what that write \
+                 changes: it calls a procedure, or uses Cypher that Hopcache does not read."
+            ),
+        ),
+    ];
+    for (facts, expected) in rows {
+        assert_eq!(told(&facts), expected);
+    }
+}
+
+#[test]
 fn what_does_not_answer_by_itself_has_its_sentence() {
     let nobody = |name: Option<&str>| User { name: name.map(Into::into), has_results: false };
     let running = |followers| Some(Run { node: Some("node-b".into()), followers });
