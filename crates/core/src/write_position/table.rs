@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::exclusions::LabelPair;
 use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
 use super::names::NameTable;
 use super::tag_positions::TagPositions;
@@ -79,29 +78,6 @@ impl WritePositionTable {
     #[must_use]
     pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<WritePosition> {
         self.positions_of(name).map(|positions| positions.needed(reads, &self.names))
-    }
-
-    /// No node had both of these labels, in a state that a run of this range has read. See [`LabelPair`].
-    pub fn exclude(&mut self, pair: LabelPair, range: &ReadRange) {
-        let database = range.to().database;
-        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        if let Some(positions) = self.positions.get_mut(&database) {
-            let epoch = positions.all().epoch;
-            positions.exclude(pair, (epoch, from, range.to().id), &mut self.names);
-        }
-    }
-
-    /// Pairs of labels that would keep the result of a run of this range, if no node had both.
-    #[must_use]
-    pub fn wanted_pairs(&self, reads: Depends<'_>, range: &ReadRange) -> Vec<[Box<str>; 2]> {
-        let database = range.to().database;
-        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        match (self.positions.get(&database), reads) {
-            (Some(positions), Depends::OnNeeds(shape, classes)) => {
-                positions.wanted_pairs((shape, classes), &self.names, carried)
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// Whether a foreign transaction may have touched what a run of this range read.

@@ -9,14 +9,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::exclusions::{Exclusions, LabelPair};
 use super::names::NameTable;
 use super::sketch::AnchorSketch;
 use super::touches::{Judge, TagMark};
 use super::{UNSETTLED, WriteEpoch, WritePosition};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
-use crate::tags::{Depends, NeedClasses, NeedsShape, Refinement, TagId, TouchedTags};
+use crate::tags::{Depends, Refinement, TagId, TouchedTags};
 use crate::time::MonoTime;
 
 /// The marks of one database.
@@ -35,12 +34,11 @@ pub(super) struct TagPositions {
     gone_back_at: MonoTime,
     /// When this node heard of this epoch, and the mark that it began with.
     began: (MonoTime, TransactionId),
-    pub(super) tags: BTreeMap<TagId, TagMark>,
+    tags: BTreeMap<TagId, TagMark>,
     /// The anchors of what refines the tags: made with the first one.
     anchors: Option<AnchorSketch>,
     /// When this node last heard of an anchor.
     anchored_at: MonoTime,
-    pub(super) exclusions: Exclusions,
 }
 
 impl TagPositions {
@@ -57,7 +55,6 @@ impl TagPositions {
             tags: BTreeMap::new(),
             anchors: None,
             anchored_at: MonoTime(0),
-            exclusions: Exclusions::default(),
         }
     }
 
@@ -81,47 +78,6 @@ impl TagPositions {
         self.newest != WritePosition::nothing(self.all.database)
     }
 
-    /// The mark for everything, and the last foreign transaction.
-    pub(super) fn last_of_all(&self) -> (TransactionId, TransactionId) {
-        (self.all.id, self.foreign)
-    }
-
-    /// The anchors of what refines the tags, if there are any.
-    pub(super) fn sketch(&self) -> Option<&AnchorSketch> {
-        self.anchors.as_ref()
-    }
-
-    /// No node had both of these labels, in a state of this epoch that had seen the first of these transactions and none after the second.
-    pub(super) fn exclude(
-        &mut self,
-        pair: LabelPair,
-        (epoch, from, to): (WriteEpoch, TransactionId, TransactionId),
-        names: &mut NameTable,
-    ) {
-        if self.counts(epoch) {
-            self.exclusions.put(pair, (from, to), names);
-        }
-    }
-
-    /// Pairs of labels that would keep a read of this run, if no node had both.
-    pub(super) fn wanted_pairs(
-        &self,
-        (shape, classes): (&NeedsShape, &NeedClasses),
-        names: &NameTable,
-        carried: TransactionId,
-    ) -> Vec<[Box<str>; 2]> {
-        if self.all.id > carried {
-            return Vec::new();
-        }
-        let judge = Judge::new((shape, classes), names, self);
-        let later = shape.by_tag().iter().filter_map(|(tag, needs)| Some((self.tags.get(tag)?, needs)));
-        let mut pairs = Vec::new();
-        for (mark, needs) in later.filter(|(mark, _)| mark.last > carried) {
-            mark.want_pairs(needs, &judge, (carried, &mut pairs));
-        }
-        pairs
-    }
-
     /// Each tag with its mark.
     pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, WritePosition)> {
         let foreign = (self.foreign.0 > 0).then_some((TagId::FOREIGN, self.foreign));
@@ -139,7 +95,7 @@ impl TagPositions {
                 latest.map_or(self.all.id, |id| self.all.id.max(id))
             }
             Depends::OnNeeds(shape, classes) => {
-                let judge = Judge::new((shape, classes), names, self);
+                let judge = Judge::new((shape, classes), names, self.anchors.as_ref());
                 shape.by_tag().iter().fold(self.all.id, |latest, (tag, needs)| match self.tags.get(tag) {
                     Some(mark) if mark.last > latest => mark.needed(needs, &judge, latest),
                     _ => latest,
@@ -242,7 +198,6 @@ impl TagPositions {
     /// The anchors go with the tags, never before them.
     fn forget_tags(&mut self) {
         self.tags.clear();
-        self.exclusions.clear();
         self.anchors = None;
     }
 

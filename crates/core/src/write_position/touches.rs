@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use arrayvec::ArrayVec;
 
 use super::names::{NameId, NameTable};
-use super::tag_positions::TagPositions;
+use super::sketch::AnchorSketch;
 use crate::bookmark::TransactionId;
 use crate::limits::{COVERED_KEYS_MAX, ROLE_ENTRIES_MAX, ROLE_LABELS_MAX};
 use crate::tags::{
@@ -17,9 +17,6 @@ use crate::tags::{
 };
 
 const NEVER: TransactionId = TransactionId(0);
-
-/// The most pairs that one judgement asks for: further ones are asked for by the next.
-const PAIRS_WANTED_MAX: usize = 8;
 
 /// How one tag was touched.
 #[derive(Debug, Clone)]
@@ -65,8 +62,8 @@ struct RoleKind {
 pub(super) struct Judge<'a> {
     pub(super) shape: &'a NeedsShape,
     pub(super) classes: &'a NeedClasses,
-    names: &'a NameTable,
-    positions: &'a TagPositions,
+    pub(super) names: &'a NameTable,
+    pub(super) sketch: Option<&'a AnchorSketch>,
     /// What the nodes of the read certainly are; made when the first refined touch is judged.
     nodes: OnceCell<Vec<NeededNode<'a>>>,
 }
@@ -124,51 +121,6 @@ impl TagMark {
             }
         }
         is_later
-    }
-
-    /// Whether a touch after this one may be of a new node that has all of these labels. Of a label, each of its touches counts; of labels
-    /// that are not known, only those of new nodes: a node that goes gets no label.
-    pub(super) fn may_have_made(&self, after: TransactionId, labels: &[NameId]) -> bool {
-        let Some([touches, _]) = self.roles.as_deref() else { return self.last > after };
-        let may_be = |entry: &&RoleEntry| {
-            let lacks = |label: &NameId| !entry.kind.labels.contains(label);
-            let is_new = entry.kind.is_fresh || !labels.is_empty();
-            is_new && !(entry.kind.labels_are_exact && labels.iter().any(lacks))
-        };
-        let mut later = touches.entries.iter().filter(|entry| entry.last > after);
-        self.loose > after || touches.rest > after || later.any(|entry| may_be(&entry))
-    }
-
-    /// Adds the pairs of labels that would keep these needs from touches after this one.
-    pub(super) fn want_pairs(
-        &self,
-        needs: &[Roles],
-        judge: &Judge<'_>,
-        (carried, pairs): (TransactionId, &mut Vec<[Box<str>; 2]>),
-    ) {
-        let Some(roles) = &self.roles else { return };
-        for (role, touches) in needs.iter().flat_map(|need| need.iter().zip(roles.iter())) {
-            let Some((place, node)) = role.constraint.and_then(|place| Some((place, judge.node(place)?)))
-            else {
-                continue;
-            };
-            let Some(own) =
-                judge.shape.constraints().get(usize::from(place)).and_then(|of| of.labels.first())
-            else {
-                continue;
-            };
-            let ending = touches.entries.iter().filter(|entry| entry.last_of(role, judge) > carried);
-            for entry in ending {
-                let is_shared = node.labels.iter().flatten().any(|label| entry.kind.labels.contains(label));
-                let other = entry.kind.labels.first().and_then(|label| judge.names.text(*label));
-                let Some(other) = other.filter(|_| !is_shared) else { continue };
-                let mut pair = [own.clone(), other.into()];
-                pair.sort_unstable();
-                if pairs.len() < PAIRS_WANTED_MAX && !pairs.contains(&pair) {
-                    pairs.push(pair);
-                }
-            }
-        }
     }
 
     /// Nothing more is known of the touches up to this one. Returns whether that ends more than before.
@@ -294,11 +246,10 @@ impl RoleEntry {
         if self.kind.labels_are_exact && !node.labels.iter().all(has) {
             return NEVER;
         }
-        let excluded = judge.excluded_after(&self.kind.labels, node);
-        let last = excluded.map_or(self.last, |excluded| self.last.min(excluded));
         let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));
-        covered.fold(last, |last, needed| {
-            let touched = |class| judge.last(AnchorHash::of(self.kind.group, needed.hash, class));
+        covered.fold(self.last, |last, needed| {
+            let anchor = |class| AnchorHash::of(self.kind.group, needed.hash, class);
+            let touched = |class| judge.sketch.map_or(NEVER, |sketch| sketch.last(anchor(class)));
             last.min(needed.classes.iter().copied().map(touched).max().unwrap_or(last))
         })
     }
@@ -334,7 +285,7 @@ impl RoleKind {
 
     /// Whether there is a need from which it is separated.
     fn can_separate(&self) -> bool {
-        self.is_fresh || self.labels_are_exact || !self.labels.is_empty() || !self.cover.is_nothing()
+        self.is_fresh || self.labels_are_exact || !self.cover.is_nothing()
     }
 
     /// The kind of the touches of both, if they have one group of anchors, and a key in common.
@@ -357,29 +308,9 @@ impl<'a> Judge<'a> {
     pub(super) fn new(
         (shape, classes): (&'a NeedsShape, &'a NeedClasses),
         names: &'a NameTable,
-        positions: &'a TagPositions,
+        sketch: Option<&'a AnchorSketch>,
     ) -> Self {
-        Self { shape, classes, names, positions, nodes: OnceCell::new() }
-    }
-
-    /// The last transaction that touched the anchor, or a later one.
-    fn last(&self, anchor: AnchorHash) -> TransactionId {
-        self.positions.sketch().map_or(NEVER, |sketch| sketch.last(anchor))
-    }
-
-    /// The transaction after which no node of these labels was touched that is this one; `None` if that is not known.
-    fn excluded_after(&self, labels: &[NameId], node: &NeededNode<'_>) -> Option<TransactionId> {
-        let mut after = None::<TransactionId>;
-        for own in node.labels.iter().flatten() {
-            for other in labels {
-                if own == other {
-                    return None;
-                }
-                let of_pair = self.positions.excluded_after(*own, *other);
-                after = of_pair.map(|of_pair| after.map_or(of_pair, |after| after.min(of_pair))).or(after);
-            }
-        }
-        after
+        Self { shape, classes, names, sketch, nodes: OnceCell::new() }
     }
 
     fn node(&self, place: u16) -> Option<&NeededNode<'a>> {

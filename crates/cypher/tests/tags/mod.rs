@@ -5,7 +5,6 @@ mod anchored_apps;
 mod any_text;
 mod calls;
 mod cypher25;
-mod exclusions;
 mod oracle;
 mod relationship_keys;
 mod rules;

@@ -11,8 +11,7 @@ use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::tags::Touched;
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{
-    Change, DataOwner, KnownDatabase, LabelPair, NameChange, WriteEvent, WritePosition, WritePositionTable,
-    WriteRecord,
+    Change, DataOwner, KnownDatabase, NameChange, WriteEvent, WritePosition, WritePositionTable, WriteRecord,
 };
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -131,16 +130,6 @@ impl WritePositions {
         let is_earlier =
             |range: &ReadRange| self.table.read().is_of_earlier_epoch(range, copy.read_started());
         !self.is_empty() && copy.range().is_some_and(|range| is_earlier(range))
-    }
-
-    /// See [`WritePositionTable::wanted_pairs`].
-    pub(crate) fn wanted_pairs(&self, query: &Query, range: &ReadRange) -> Vec<[Box<str>; 2]> {
-        self.table.read().wanted_pairs(query.reads().depends(self.compares_values), range)
-    }
-
-    /// See [`WritePositionTable::exclude`]. It ends nothing more.
-    pub(crate) fn exclude(&self, pair: LabelPair, range: &ReadRange) {
-        self.table.write().exclude(pair, range);
     }
 
     /// Whether a foreign transaction may have touched a result of a run of this range, as nodes have told.

@@ -85,8 +85,6 @@ pub struct Cover {
     pub others: Others,
     /// The labels that it may have, if they are known.
     pub labels: Option<BTreeSet<String>>,
-    /// Labels that it had when the write found it.
-    pub found_by: Vec<String>,
     /// Whether the statement makes it.
     pub is_fresh: bool,
 }

@@ -91,4 +91,3 @@ pub use env::KeyRef;
 pub use foreign::TouchedNodes;
 pub use shape::{AnchoredNeed, AnchoredRead, BoundConstraint, NeedFact, NeedRole, ReadShape};
 pub use sources::Classes;
-pub use told::label_pair;
