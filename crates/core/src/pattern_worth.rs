@@ -153,8 +153,11 @@ impl PatternWorth {
         let is_sample_enough = self.sampled.reads >= WORTH_SAMPLED_MIN && !is_filled;
         let is_at_least =
             |from: f64| self.all.is_at_least(from) || is_sample_enough && self.sampled.is_at_least(from);
+        // Of so few reads nobody knows what they would gain.
+        let are_few =
+            now.since(self.since) >= Millis(WORTH_FILLS_MS) && self.all.reads < WORTH_READS_MIN / 2.0;
         let changes = if self.is_direct {
-            is_at_least(pays_from)
+            is_at_least(pays_from) || are_few
         } else {
             let is_known = self.all.reads >= WORTH_READS_MIN;
             is_known && self.runs.is_cheap() && !is_at_least(WORTH_BEGINS_AT * pays_from)

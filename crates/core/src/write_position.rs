@@ -37,6 +37,7 @@ mod sketch;
 mod table;
 mod tag_positions;
 mod touches;
+mod windows;
 
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;

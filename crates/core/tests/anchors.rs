@@ -47,7 +47,9 @@ fn by_id(class: u64) -> TouchedTags {
 }
 
 fn event(name: DatabaseTag, written: WritePosition, touched: &TouchedTags) -> WriteEvent {
-    WriteEvent { name, written, touched: Touched::These(touched.clone()) }
+    // Nothing was committed while it was under way.
+    let since = written.position().map_or(0, |position| position.id.0.saturating_sub(1));
+    WriteEvent { name, written, since: TransactionId(since), touched: Touched::These(touched.clone()) }
 }
 
 fn take(table: &mut WritePositionTable, id: u64, touched: &TouchedTags) -> Change {
@@ -188,4 +190,51 @@ fn a_write_of_another_count_has_touched_anything() {
     assert_eq!(table.take_event(&event(NAME, mark(1, 0, 95), &by_id(1)), NOW), Change::Known);
     table.take_event(&event(NAME, mark(1, 1, u64::MAX), &by_id(7)), NOW);
     assert!(table.of(NAME).unwrap().is_unsettled());
+}
+
+/// a finds `(j {status: 'new'})` and waits for the lock of j · b sets the status to 'running', and is 51 · a sets `j.owner`, and is 52.
+#[test]
+fn a_value_may_change_while_a_write_is_under_way() {
+    const STATUS: Key<&str> = Key::Property("status");
+    const GAINED: TagId = TagId(40);
+    const ANY_GAINED: TagId = TagId(41);
+    let by_status = |class: u64| {
+        let keys: &[(Key<&str>, &[ClassId])] = &[(STATUS, &[ClassId(class)])];
+        touched(NAME_KEY, &[TouchedRole { keys, ..TouchedRole::default() }])
+    };
+    let gained = |class: u64| {
+        let keys: &[(Key<&str>, &[ClassId])] = &[(STATUS, &[ClassId(class)])];
+        touched(GAINED, &[TouchedRole { keys, ..TouchedRole::default() }])
+    };
+    let needed = |table: &WritePositionTable, class: u64| {
+        let found = NodeConstraint::found_by([(STATUS, Some([GAINED, ANY_GAINED]))], []);
+        needed(table, NAME_KEY, &[(found, false)], &[&[class]])
+    };
+    let (new, running, other) = (1, 2, 3);
+    let written = |table: &mut WritePositionTable, since: u64| {
+        let event = event(NAME, mark(1, 0, 52), &by_status(new));
+        table.take_event(&WriteEvent { since: TransactionId(since), ..event }, NOW);
+    };
+    let mut table = WritePositionTable::default();
+    written(&mut table, 49);
+    assert_eq!((needed(&table, new), needed(&table, running)), (52, 0), "nobody has changed the value");
+    take(&mut table, 51, &gained(running));
+    assert_eq!(
+        (needed(&table, running), needed(&table, other)),
+        (52, 0),
+        "the node may have this value by now"
+    );
+    let mut table = WritePositionTable::default();
+    take(&mut table, 51, &gained(running));
+    written(&mut table, 51);
+    assert_eq!(needed(&table, running), 51, "it has found what was there after the change");
+    // Of a write that did not go through this cluster nobody knows which value it has changed.
+    let mut table = WritePositionTable::default();
+    written(&mut table, 49);
+    table.take(tagged(TagId::FOREIGN, 50), NOW);
+    assert_eq!((needed(&table, running), needed_by(&table, ID, &[7])), (52, 52), "`id` is another key");
+    let mut table = WritePositionTable::default();
+    take(&mut table, 52, &by_id(42));
+    table.take(tagged(TagId::FOREIGN, 50), NOW);
+    assert_eq!(needed_by(&table, ID, &[7]), 0, "of a key that never changes");
 }

@@ -341,7 +341,8 @@ fn too_many_tags_are_anything() {
 fn a_write_marks_what_it_has_touched_where_its_ids_are_known() {
     let table = table(&[record(NAME, mark(1, 3, 40))]);
     let touched = Touched::tags([TagId(1), TagId(2)]);
-    let of = |written, touched: &Touched| table.event_of(NAME, written, touched).records();
+    let of =
+        |written: WritePosition, touched: &Touched| table.event_of(NAME, (None, written), touched).records();
     let now = mark(1, 3, 50);
     assert_eq!(of(now, &touched), [tagged(1, now), tagged(2, now)]);
     assert_eq!(of(now, &Touched::Anything), [record(NAME, now)]);

@@ -69,6 +69,11 @@ impl Neo4jServer {
         agent.map_or(Generation::NEO4J_5, |agent| Generation::of(&agent))
     }
 
+    /// Whether that has been answered, so that what is read by it can be remembered.
+    pub(crate) fn is_known(&self) -> bool {
+        self.relays.as_ref().is_none_or(|relays| relays.last_info().is_some())
+    }
+
     /// The edition, for example `community`. `None` until Neo4j has told it.
     pub(crate) fn edition(&self) -> Option<String> {
         match &self.relays {
@@ -77,11 +82,9 @@ impl Neo4jServer {
         }
     }
 
-    /// Asks for the edition as a client that Neo4j has just accepted, unless the answer is known.
+    /// Asks for the version, and for the edition as a client that Neo4j has just accepted, unless the answers are known.
     pub fn ask_ahead(&self, identity: &Arc<Identity>) {
-        if self.relays.is_none() {
-            return;
-        }
+        let Some(relays) = self.relays.clone() else { return };
         let mut edition = self.edition.lock();
         if edition.ask_again_at.is_some_and(|at| Instant::now() < at) {
             return;
@@ -92,6 +95,7 @@ impl Neo4jServer {
         let (origin, edition) = (Arc::clone(&self.origin), Arc::clone(&self.edition));
         let run = question(Arc::clone(identity), self.run_timeout_ms);
         let asking = tokio::spawn(async move {
+            relays.server_info().await;
             let answer = origin.run(&run).await;
             let Some(name) = answer.ok().and_then(|result| text_in(&result.records)) else { return };
             let ask_again_at = Some(Instant::now() + Duration::from_millis(EDITION_MS));

@@ -377,7 +377,8 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let mut refiner = Refiner::default();
     refiner.fact(TagId(draw.number()), &[TouchedRole { keys, labels: &["User"], ..TouchedRole::default() }]);
     let touched = Touched::These(refiner.finish([TagId(draw.number())]));
-    let events = vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, touched }];
+    let events =
+        vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
     let range =
         IdRange { database: at.database, epoch: WriteEpoch(1), after, until: at.id, doubted: draw.number() };

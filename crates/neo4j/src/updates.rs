@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hopcache_core::tags::{TagId, Touched};
+use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
-use hopcache_engine::ports::Parts;
+use hopcache_engine::ports::{Parts, WriteBegan};
 use hopcache_engine::text_facts::TextFacts;
 use hopcache_engine::{Effects, NetChange};
 use hopcache_packstream::Value;
@@ -77,6 +78,8 @@ pub struct TransactionWrites {
     pub parts: Parts,
     /// Whether one of them may change users or rights.
     pub changes_rights: bool,
+    /// When the first of them was sent.
+    pub began: WriteBegan,
     /// What they have touched.
     pub touched: Touched,
     /// What they have certainly changed together; `None` if the end of one is not known.
@@ -92,6 +95,7 @@ impl Default for TransactionWrites {
             may_name_graph: false,
             parts: Parts::None,
             changes_rights: false,
+            began: WriteBegan::At(None),
             touched: Touched::nothing(),
             net_change: Some(NetChange::default()),
             tokens: Some(Arc::from([])),
@@ -100,9 +104,14 @@ impl Default for TransactionWrites {
 }
 
 impl TransactionWrites {
-    /// Those of one statement that commits by itself.
+    /// Those of a transaction that begins when this is the mark of its database.
+    pub fn begun_at(mark: Option<WritePosition>) -> Self {
+        Self { began: WriteBegan::At(mark), ..Self::default() }
+    }
+
+    /// Those of one statement that is sent now, and commits by itself.
     pub fn of_one(words: &WriteWords) -> Self {
-        let mut writes = Self::default();
+        let mut writes = Self { began: WriteBegan::Now, ..Self::default() };
         writes.sent(words);
         writes.parts = words.parts.clone();
         writes.wrote(&words.effects.touched(), None);

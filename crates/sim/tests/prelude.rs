@@ -9,7 +9,7 @@ pub(crate) use hopcache_engine::ask::{Ask, Freshness, Hints, RequestBypass};
 pub(crate) use hopcache_engine::event::{Event, RefreshWord};
 pub(crate) use hopcache_engine::memory::Memory;
 pub(crate) use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
-pub(crate) use hopcache_engine::ports::{Neo4jFailure, OriginFault, Parts, Scope, WriteOf};
+pub(crate) use hopcache_engine::ports::{Neo4jFailure, OriginFault, Parts, Scope, WriteBegan, WriteOf};
 pub(crate) use hopcache_engine::{Engine, Policy, ProofSettings};
 pub(crate) use hopcache_sim::World;
 pub(crate) use hopcache_sim::check::record::Life;

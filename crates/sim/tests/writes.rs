@@ -72,6 +72,7 @@ fn write_of(ask: &Ask, parts: Parts, touched: Touched) -> WriteOf {
         may_name_graph: false,
         parts,
         changes_rights: false,
+        began: WriteBegan::Now,
         touched,
         tokens: None,
     }

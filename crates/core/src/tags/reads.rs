@@ -23,6 +23,7 @@ pub struct NodeConstraint {
 pub(crate) struct ConstrainedKey {
     pub(crate) key: Key<Box<str>>,
     pub(crate) hash: KeyHash,
+    pub(crate) gained: Option<[TagId; 2]>,
 }
 
 /// A node of something that a read needs.
@@ -81,7 +82,20 @@ impl NodeConstraint {
         keys: impl IntoIterator<Item = Key<&'a str>>,
         labels: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let key = |key: Key<&str>| ConstrainedKey { key: key.map(Box::from), hash: KeyHash::of(key) };
+        Self::found_by(keys.into_iter().map(|key| (key, None)), labels)
+    }
+
+    /// The same, with the tags of writes by which a node may get a value of the key; `None`: no write changes it.
+    #[must_use]
+    pub fn found_by<'a>(
+        keys: impl IntoIterator<Item = (Key<&'a str>, Option<[TagId; 2]>)>,
+        labels: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let key = |(key, gained): (Key<&str>, _)| ConstrainedKey {
+            key: key.map(Box::from),
+            hash: KeyHash::of(key),
+            gained,
+        };
         Self {
             keys: keys.into_iter().take(COVERED_KEYS_MAX).map(key).collect(),
             labels: labels.into_iter().take(ROLE_LABELS_MAX).map(Box::from).collect(),

@@ -1,6 +1,7 @@
 //! One write, as nodes tell it to each other and to the store's log.
 
 use super::{WritePosition, WriteRecord};
+use crate::bookmark::TransactionId;
 use crate::key::DatabaseTag;
 use crate::limits::EVENTS_IN_MESSAGE_MAX;
 use crate::tags::Touched;
@@ -13,6 +14,8 @@ pub struct WriteEvent {
     pub name: DatabaseTag,
     /// Where it ended, or later.
     pub written: WritePosition,
+    /// When it was sent, all up to this transaction of the same epoch was committed; zero: that is not known.
+    pub since: TransactionId,
     /// What it has touched.
     pub touched: Touched,
 }
@@ -52,6 +55,6 @@ impl From<WriteRecord> for WriteEvent {
     /// A write of which nothing is known but its mark.
     fn from(record: WriteRecord) -> Self {
         let touched = record.tag.map_or(Touched::Anything, |tag| Touched::tags([tag]));
-        Self { name: record.name, written: record.written, touched }
+        Self { name: record.name, written: record.written, since: TransactionId(0), touched }
     }
 }

@@ -200,15 +200,24 @@ impl WritePositionTable {
     }
 
     /// A write that has left this mark, and has touched this. Where the ids are counted anew, or are not known, it has touched anything.
+    ///
+    /// `began`: the mark of its database when it was sent; `None` if that is not known.
     #[must_use]
-    pub fn event_of(&self, name: DatabaseTag, written: WritePosition, touched: &Touched) -> WriteEvent {
+    pub fn event_of(
+        &self,
+        name: DatabaseTag,
+        (began, written): (Option<WritePosition>, WritePosition),
+        touched: &Touched,
+    ) -> WriteEvent {
         let is_counted = match self.positions.get(&written.database) {
             Some(positions) => positions.counts(written.epoch),
             None => written.epoch == WriteEpoch::default(),
         };
         let is_known = is_counted && !written.is_unsettled();
         let touched = if is_known || touched.is_nothing() { touched.clone() } else { Touched::Anything };
-        WriteEvent { name, written, touched }
+        let began = began.filter(|began| began.is_comparable(&written) && !began.is_unsettled());
+        let since = began.map_or(TransactionId(0), |began| began.id.min(written.id));
+        WriteEvent { name, written, since, touched }
     }
 
     /// Whether there is no mark.
@@ -263,7 +272,7 @@ impl WritePositionTable {
     /// Takes a write that this node hears of at `now`, with what refines its tags. A tag that is not refined is taken as by
     /// [`WritePositionTable::take`]. Repetition and order change nothing: an earlier write is taken as well as a later one.
     pub fn take_event(&mut self, event: &WriteEvent, now: MonoTime) -> Change {
-        let WriteEvent { name, written, touched } = event;
+        let WriteEvent { name, written, since, touched } = event;
         let record = WriteRecord::of_all(*name, *written);
         let Touched::These(touched) = touched else { return self.take(record, now) };
         let has_anchors = touched.refinement().is_some_and(|refinement| !refinement.anchors().is_empty());
@@ -272,10 +281,13 @@ impl WritePositionTable {
         }
         if has_anchors && !self.makes_room_for_anchors(written.database, now) {
             let loose = TouchedTags::new(touched.tags().iter().copied(), None);
-            return self
-                .take_with(&record, |positions, names| positions.take_write((*written, &loose), now, names));
+            return self.take_with(&record, |positions, names| {
+                positions.take_write((*written, *since), &loose, (now, names))
+            });
         }
-        self.take_with(&record, |positions, names| positions.take_write((*written, touched), now, names))
+        self.take_with(&record, |positions, names| {
+            positions.take_write((*written, *since), touched, (now, names))
+        })
     }
 
     /// Takes a record that came beside the writes of which it is the sum. It changes nothing if a write to the tag is known that is as

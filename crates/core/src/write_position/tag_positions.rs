@@ -78,6 +78,21 @@ impl TagPositions {
         self.newest != WritePosition::nothing(self.all.database)
     }
 
+    /// The anchors of what refines the tags, if there are any.
+    pub(super) fn sketch(&self) -> Option<&AnchorSketch> {
+        self.anchors.as_ref()
+    }
+
+    /// How a tag was touched.
+    pub(super) fn mark(&self, tag: TagId) -> Option<&TagMark> {
+        self.tags.get(&tag)
+    }
+
+    /// The last transaction of which nobody knows what it changed.
+    pub(super) fn last_foreign(&self) -> TransactionId {
+        self.foreign
+    }
+
     /// Each tag with its mark.
     pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, WritePosition)> {
         let foreign = (self.foreign.0 > 0).then_some((TagId::FOREIGN, self.foreign));
@@ -95,7 +110,7 @@ impl TagPositions {
                 latest.map_or(self.all.id, |id| self.all.id.max(id))
             }
             Depends::OnNeeds(shape, classes) => {
-                let judge = Judge::new((shape, classes), names, self.anchors.as_ref());
+                let judge = Judge::new((shape, classes), names, self);
                 shape.by_tag().iter().fold(self.all.id, |latest, (tag, needs)| match self.tags.get(tag) {
                     Some(mark) if mark.last > latest => mark.needed(needs, &judge, latest),
                     _ => latest,
@@ -114,9 +129,9 @@ impl TagPositions {
     /// whether it may end more than before.
     pub(super) fn take_write(
         &mut self,
-        (written, touched): (WritePosition, &TouchedTags),
-        now: MonoTime,
-        names: &mut NameTable,
+        (written, since): (WritePosition, TransactionId),
+        touched: &TouchedTags,
+        (now, names): (MonoTime, &mut NameTable),
     ) -> bool {
         if touched.tags().is_empty() {
             return false;
@@ -124,7 +139,9 @@ impl TagPositions {
         if written.is_unsettled() || !self.counts(written.epoch) {
             return self.take(None, written, now);
         }
-        self.take_with(written, now, |positions| positions.take_touched(written, touched, now, names))
+        self.take_with(written, now, |positions| {
+            positions.take_touched((written, since), touched, (now, names))
+        })
     }
 
     fn take_with(
@@ -221,10 +238,9 @@ impl TagPositions {
 
     fn take_touched(
         &mut self,
-        written: WritePosition,
+        (written, since): (WritePosition, TransactionId),
         touched: &TouchedTags,
-        now: MonoTime,
-        names: &mut NameTable,
+        (now, names): (MonoTime, &mut NameTable),
     ) -> bool {
         let mut is_later = false;
         for tag in touched.tags().iter() {
@@ -232,7 +248,7 @@ impl TagPositions {
                 .refinement()
                 .filter(|refinement| *tag != TagId::FOREIGN && refinement.facts_of(*tag).next().is_some());
             is_later |= match refinement {
-                Some(refinement) => self.take_refined(*tag, written, refinement, names),
+                Some(refinement) => self.take_refined(*tag, (written, since), refinement, names),
                 None => self.take_position(Some(*tag), written),
             };
             if let Some(mark) = self.tags.get_mut(tag) {
@@ -253,7 +269,7 @@ impl TagPositions {
     fn take_refined(
         &mut self,
         tag: TagId,
-        written: WritePosition,
+        (written, since): (WritePosition, TransactionId),
         refinement: &Refinement,
         names: &mut NameTable,
     ) -> bool {
@@ -261,7 +277,7 @@ impl TagPositions {
             return false;
         }
         let mark = self.tags.entry(tag).or_default();
-        let is_later = mark.take_refined(refinement, tag, (written.id, names));
+        let is_later = mark.take_refined(refinement, (tag, names), (written.id, since));
         self.has_taken_tag(written);
         is_later
     }

@@ -8,7 +8,8 @@ use std::cell::OnceCell;
 use arrayvec::ArrayVec;
 
 use super::names::{NameId, NameTable};
-use super::sketch::AnchorSketch;
+use super::tag_positions::TagPositions;
+use super::windows::Windows;
 use crate::bookmark::TransactionId;
 use crate::limits::{COVERED_KEYS_MAX, ROLE_ENTRIES_MAX, ROLE_LABELS_MAX};
 use crate::tags::{
@@ -44,6 +45,7 @@ struct RoleTouches {
 struct RoleEntry {
     kind: RoleKind,
     last: TransactionId,
+    windows: Windows,
 }
 
 /// What a touch says of a node, but for the values.
@@ -63,7 +65,7 @@ pub(super) struct Judge<'a> {
     pub(super) shape: &'a NeedsShape,
     pub(super) classes: &'a NeedClasses,
     pub(super) names: &'a NameTable,
-    pub(super) sketch: Option<&'a AnchorSketch>,
+    positions: &'a TagPositions,
     /// What the nodes of the read certainly are; made when the first refined touch is judged.
     nodes: OnceCell<Vec<NeededNode<'a>>>,
 }
@@ -77,6 +79,7 @@ struct NeededNode<'a> {
 struct NeededKey<'a> {
     key: Key<Option<NameId>>,
     hash: KeyHash,
+    gained: Option<[TagId; 2]>,
     classes: &'a [ClassId],
 }
 
@@ -104,8 +107,8 @@ impl TagMark {
     pub(super) fn take_refined(
         &mut self,
         refinement: &Refinement,
-        tag: TagId,
-        (id, names): (TransactionId, &mut NameTable),
+        (tag, names): (TagId, &mut NameTable),
+        (id, since): (TransactionId, TransactionId),
     ) -> bool {
         if self.loose >= id {
             return false;
@@ -117,7 +120,7 @@ impl TagMark {
             for (place, touches) in roles.iter_mut().enumerate() {
                 let role = fact.roles.get(place);
                 let kind = role.map(|role| RoleKind::of((tag, place), role, refinement, names));
-                is_later |= touches.take(kind, id);
+                is_later |= touches.take(kind, id, since);
             }
         }
         is_later
@@ -150,6 +153,20 @@ impl TagMark {
         latest
     }
 
+    /// Of a tag of nodes that get a value of a key: the last touch by which one may have got this value, or a later one.
+    fn last_gain(&self, needed: &NeededKey<'_>, class: ClassId, judge: &Judge<'_>) -> TransactionId {
+        let Some([touches, _]) = self.roles.as_deref() else { return self.last };
+        let of_entry = |entry: &RoleEntry| {
+            if entry.kind.cover.covers(&needed.key) {
+                judge.last(AnchorHash::of(entry.kind.group, needed.hash, class)).min(entry.last)
+            } else {
+                entry.last
+            }
+        };
+        let known = self.loose.max(touches.rest);
+        touches.entries.iter().map(of_entry).max().unwrap_or(NEVER).max(known)
+    }
+
     fn last_of(&self, need: &Roles, judge: &Judge<'_>) -> TransactionId {
         let Some(touches) = &self.roles else { return self.last };
         let of_role = |(role, touches): (&NeedRole, &RoleTouches)| touches.last_of(role, judge);
@@ -164,7 +181,7 @@ impl Default for RoleTouches {
 }
 
 impl RoleTouches {
-    fn take(&mut self, kind: Option<RoleKind>, id: TransactionId) -> bool {
+    fn take(&mut self, kind: Option<RoleKind>, id: TransactionId, since: TransactionId) -> bool {
         if self.rest >= id {
             return false;
         }
@@ -172,7 +189,7 @@ impl RoleTouches {
             self.take_rest(id);
             return true;
         };
-        if self.put(RoleEntry { kind, last: id }) {
+        if self.put(RoleEntry { kind, last: id, windows: Windows::of(id, since) }) {
             if self.entries.len() > ROLE_ENTRIES_MAX {
                 self.make_room();
             }
@@ -192,6 +209,7 @@ impl RoleTouches {
             Some(own) => {
                 let is_later = own.last < entry.last;
                 own.last = own.last.max(entry.last);
+                own.windows.join(&entry.windows);
                 is_later
             }
             None => {
@@ -214,9 +232,9 @@ impl RoleTouches {
         };
         match pairs.find_map(joined) {
             Some((one, other, kind)) => {
-                let last = self.entries.remove(other).last;
-                self.entries.remove(one);
-                self.put(RoleEntry { kind, last });
+                let RoleEntry { last, mut windows, .. } = self.entries.remove(other);
+                windows.join(&self.entries.remove(one).windows);
+                self.put(RoleEntry { kind, last, windows });
             }
             None => {
                 let oldest = self.entries.remove(0);
@@ -248,8 +266,12 @@ impl RoleEntry {
         }
         let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));
         covered.fold(self.last, |last, needed| {
-            let anchor = |class| AnchorHash::of(self.kind.group, needed.hash, class);
-            let touched = |class| judge.sketch.map_or(NEVER, |sketch| sketch.last(anchor(class)));
+            let touched = |class| {
+                let anchored = judge.last(AnchorHash::of(self.kind.group, needed.hash, class));
+                // Nobody changes a node that its statement has made.
+                let changed = if self.kind.is_fresh { NEVER } else { judge.changed(needed, class) };
+                anchored.max(self.windows.last_beside(changed))
+            };
             last.min(needed.classes.iter().copied().map(touched).max().unwrap_or(last))
         })
     }
@@ -308,9 +330,22 @@ impl<'a> Judge<'a> {
     pub(super) fn new(
         (shape, classes): (&'a NeedsShape, &'a NeedClasses),
         names: &'a NameTable,
-        sketch: Option<&'a AnchorSketch>,
+        positions: &'a TagPositions,
     ) -> Self {
-        Self { shape, classes, names, sketch, nodes: OnceCell::new() }
+        Self { shape, classes, names, positions, nodes: OnceCell::new() }
+    }
+
+    /// The last transaction that touched the anchor, or a later one.
+    fn last(&self, anchor: AnchorHash) -> TransactionId {
+        self.positions.sketch().map_or(NEVER, |sketch| sketch.last(anchor))
+    }
+
+    /// The last transaction after which a node may have got this value of the key, or a later one. Of a key that nobody changes: never.
+    fn changed(&self, needed: &NeededKey<'_>, class: ClassId) -> TransactionId {
+        let Some(gained) = needed.gained else { return NEVER };
+        let marks = gained.iter().filter_map(|tag| self.positions.mark(*tag));
+        let last = marks.map(|mark| mark.last_gain(needed, class, self)).max().unwrap_or(NEVER);
+        last.max(self.positions.last_foreign())
     }
 
     fn node(&self, place: u16) -> Option<&NeededNode<'a>> {
@@ -325,7 +360,12 @@ impl<'a> Judge<'a> {
             let key = |(at, constrained): (usize, &'a ConstrainedKey)| {
                 let classes = self.classes.of_key(start.saturating_add(at));
                 let key = constrained.key.as_ref().map(|name| self.names.find(name, constrained.hash));
-                (!classes.is_empty()).then_some(NeededKey { key, hash: constrained.hash, classes })
+                (!classes.is_empty()).then_some(NeededKey {
+                    key,
+                    hash: constrained.hash,
+                    gained: constrained.gained,
+                    classes,
+                })
             };
             nodes.push(NeededNode {
                 keys: constraint.keys.iter().enumerate().filter_map(key).collect(),

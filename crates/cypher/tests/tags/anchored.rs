@@ -191,12 +191,16 @@ fn r1_r3_new_and_deleted_nodes() {
     }
     // A database uses ids again.
     meets("MATCH (n:A) WHERE elementId(n) = $text RETURN n.x", &["CREATE (:A {id: 2})"]);
-    is_apart(
-        "MATCH (n:A) WHERE elementId(n) = $text RETURN n.x",
-        &["MATCH (n) WHERE elementId(n) = '2' SET n.x = 1"],
-    );
+    let by = |id: &str, rest: &str| format!("MATCH (n:A) WHERE elementId(n) = '4:{UUID}:{id}' {rest}");
+    let read = by("1", "RETURN n.x");
+    is_apart(&read, &[&by("2", "SET n.x = 1")]);
+    // Neo4j finds the node by other spellings of its id as well.
+    let other = format!("MATCH (n) WHERE elementId(n) = '4:{}:2' SET n.x = 1", UUID.to_uppercase());
+    meets(&read, &[&by("01", "SET n.x = 1"), &other, "MATCH (n) WHERE elementId(n) = $text SET n.x = 1"]);
     is_apart("MATCH (n) WHERE id(n) = 1 RETURN n.x", &["MATCH (n) WHERE id(n) = 2 SET n.x = 1"]);
 }
+
+const UUID: &str = "5f0e8b3a-1c2d-4e5f-8a9b-0c1d2e3f4a5b";
 
 #[test]
 fn r1_r2_labels() {

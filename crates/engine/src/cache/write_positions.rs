@@ -243,7 +243,7 @@ impl WritePositions {
     pub(crate) fn event_of(
         &self,
         name: DatabaseTag,
-        written: WritePosition,
+        written: (Option<WritePosition>, WritePosition),
         touched: &Touched,
     ) -> WriteEvent {
         self.table.read().event_of(name, written, touched)

@@ -66,11 +66,32 @@ pub struct WriteOf {
     /// Whether a statement of it may change users or rights, which Neo4j does in `system` whatever database is named. Then it ends
     /// all entries.
     pub changes_rights: bool,
+    /// When its first statement was sent.
+    pub began: WriteBegan,
     /// What its statements may change.
     pub touched: Touched,
     /// The labels, types and keys that its statements may use; each that is new takes one transaction id more. `None` if nobody
     /// knows how many ids it takes.
     pub tokens: Option<Arc<[TagId]>>,
+}
+
+/// When the first statement of a write was sent, as a mark of its database: all up to it was committed then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteBegan {
+    /// It is sent now.
+    Now,
+    /// When this was the mark; `None`: nobody knows.
+    At(Option<WritePosition>),
+}
+
+impl WriteBegan {
+    /// The mark. `now` is that of this moment.
+    pub(crate) fn mark(self, now: Option<WritePosition>) -> Option<WritePosition> {
+        match self {
+            Self::Now => now,
+            Self::At(began) => began,
+        }
+    }
 }
 
 /// Whether parts of a write may be committed before its end, and although it fails.

@@ -14,7 +14,7 @@ use crate::cache::render_passing;
 use crate::fetch::{Verdict, was_sent};
 use crate::model::ask::{Ask, RequestBypass, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
-use crate::model::origin_run::RunBookmarks;
+use crate::model::origin_run::{RunBookmarks, WriteBegan};
 use crate::model::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use crate::model::ports::{AccessMode, OriginError, OriginRun, WriteOf};
 use crate::model::text_facts::TextFacts;
@@ -121,6 +121,7 @@ fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects) -> WriteOf {
         may_name_graph: facts.may_name_graph(),
         parts: facts.parts(&run.params),
         changes_rights: facts.changes_rights(),
+        began: WriteBegan::Now,
         touched: effects.touched(),
         tokens: effects.tokens(),
     }

@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
+use hopcache_core::limits::STALE_FALLBACK_LOOK_MS;
 use hopcache_core::pattern_worth::WorthView;
-use hopcache_core::time::MonoTime;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::flight::{Follower, Seat, Wait};
 use crate::fetch::{FetchResult, FlightLeader, FlightResult, Verdict};
@@ -83,14 +84,23 @@ impl Path {
                 let failed = self.failed(ask, FailureKind::DeadlinePassed.into(), role);
                 return Some(LocalAnswer::Answered(failed));
             }
+            // The run may wait long for a Neo4j that is silent. The whole way knows older answers, and joins this run if it needs one.
+            () = self.until_neo4j_is_away() => return None,
         };
         let Wait::Landed(landed) = end else { return None };
         let now = self.context.now();
         match self.judge(ask, &landed, (role, joined, now), (joined, true)) {
             Judgement::Answer if !needs_whole_way(landed.result()) => {
-                Some(self.of_result(ask, landed.result(), role, now))
+                let answer = self.of_result(ask, landed.result(), role, now);
+                Some(self.or_fallback(ask, answer).await)
             }
             _ => None,
+        }
+    }
+
+    async fn until_neo4j_is_away(&self) {
+        while self.origin.is_reachable() {
+            self.context.sleep(Millis(STALE_FALLBACK_LOOK_MS)).await;
         }
     }
 
@@ -121,18 +131,27 @@ impl Path {
         self.spawn_leader(abandonment, async move {
             let result = path.fetch.run_directly(&job).await;
             path.note_demand_run(&job, &result);
+            // The server refuses to give what the store may still have of before the pattern was run directly (I11).
+            let is_refusal = result.is_refusal();
+            let telling = if is_refusal { path.invalidate.refused(&job.query.key).await } else { None };
             path.fetch.land(leader, &job, result);
+            if is_refusal {
+                path.invalidate.tell_refused(&job.query.key, false).await;
+            }
+            drop(telling);
         });
         follower
     }
 }
 
-/// Whether the end of a run is no answer yet: the whole way may have an older one for it, has the back-off of failing keys, and ends
-/// what the server refuses to give now. Refused credentials are the answer: each further log-on with them brings the user nearer to
-/// Neo4j's lockout.
+/// Whether the end of a run is no answer yet: where another run may help, the whole way makes it, and knows older answers. What Neo4j
+/// has said about the statement, a time that is over and a limit that is reached are the answer: nobody runs the statement again
+/// unasked. Nobody asks with refused credentials again: each log-on with them brings the user nearer to Neo4j's lockout.
 fn needs_whole_way(result: &FetchResult) -> bool {
     match result {
-        FetchResult::Failed(OriginError { kind, .. }) => !matches!(kind, OriginFault::Unauthorized(_)),
+        FetchResult::Failed(OriginError { kind, .. }) => {
+            matches!(kind, OriginFault::Cut(_) | OriginFault::Transient(_) | OriginFault::Unreachable(_))
+        }
         FetchResult::HeldBack { .. } => true,
         FetchResult::Ran { .. }
         | FetchResult::Found(_)

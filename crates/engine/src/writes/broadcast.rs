@@ -430,7 +430,7 @@ impl Writes {
     fn count_anew(&self, own: &WriteEvent) {
         let Some(position) = own.written.position() else { return };
         let (written, _) = self.cache.write_positions().after_own_write(None, position);
-        let again = self.cache.write_positions().event_of(own.name, written, &own.touched);
+        let again = self.cache.write_positions().event_of(own.name, (None, written), &own.touched);
         self.take_event(&again, Some(self.context.node()));
         self.broadcast.state.lock().enlist(again);
     }

@@ -24,7 +24,7 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
-use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition};
+use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use hopcache_packstream::{Reader, Value, encode};
 
 use crate::model::event::InvalidationWord;
@@ -78,7 +78,7 @@ impl Writes {
         let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
         let events = if self.has_triggers {
             let written = WritePosition::at(ids.epoch, ids.newest);
-            vec![WriteEvent { name, written, touched: Touched::Anything }]
+            vec![WriteRecord::of_all(name, written).into()]
         } else {
             events_of(name, (ids.newest.database, ids.epoch), &touched)
         };
@@ -141,6 +141,7 @@ fn events_of(
     let event = |(id, tags)| WriteEvent {
         name,
         written: WritePosition::at(epoch, Position { database, id }),
+        since: TransactionId(0),
         touched: Touched::tags(tags),
     };
     by_id.into_iter().map(event).collect()

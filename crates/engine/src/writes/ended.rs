@@ -29,7 +29,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{Change, WriteEvent, WritePosition};
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{Scope, WriteOf};
+use crate::model::ports::{Scope, WriteBegan, WriteOf};
 use crate::writes::Writes;
 use crate::writes::asking::{Newest, NewestAnswer};
 use crate::writes::pending::{OpenWrite, WriteEnd};
@@ -125,7 +125,7 @@ impl Writes {
             let after = known.position().filter(|_| known.is_comparable(&written))?.id;
             Some(CountedWrite { name, number, written, after })
         });
-        let of_write = (written, &of.touched);
+        let of_write = ((of.began.mark(None), written), &of.touched);
         self.note_tell_and_count(name, of_write, (is_back, counted), InvalidationWord::OwnWrite).await
     }
 
@@ -163,11 +163,14 @@ impl Writes {
             Newest::NoDatabase => return None,
             Newest::At(position) => {
                 let (written, is_back) = self.cache.write_positions().after_asking(before, position);
-                return self.note_and_tell(name, (written, &of.touched), is_back, word).await;
+                let of_write = ((of.began.mark(None), written), &of.touched);
+                return self.note_and_tell(name, of_write, is_back, word).await;
             }
             Newest::Forbidden | Newest::Unknown => {
                 if let Some(written) = self.cache.write_positions().in_doubt(name) {
-                    return self.note_and_tell(name, (written, &Touched::Anything), false, word).await;
+                    return self
+                        .note_and_tell(name, ((None, written), &Touched::Anything), false, word)
+                        .await;
                 }
             }
             Newest::Untold => {}
@@ -183,7 +186,7 @@ impl Writes {
         let others = positions.names().into_iter().filter(|name| *name != own);
         let unsettled = others.filter_map(|name| Some((name, positions.in_doubt(name)?)));
         let told = unsettled.map(|(name, written)| {
-            self.note_and_tell(name, (written, &Touched::Anything), false, InvalidationWord::OwnWrite)
+            self.note_and_tell(name, ((None, written), &Touched::Anything), false, InvalidationWord::OwnWrite)
         });
         let _ = join_all(told.collect::<Vec<_>>()).await;
     }
@@ -192,7 +195,7 @@ impl Writes {
     pub(super) async fn note_and_tell(
         self: &Arc<Self>,
         name: DatabaseTag,
-        of_write: (WritePosition, &Touched),
+        of_write: ((Option<WritePosition>, WritePosition), &Touched),
         is_back: bool,
         word: InvalidationWord,
     ) -> Option<WritePosition> {
@@ -203,11 +206,11 @@ impl Writes {
     async fn note_tell_and_count(
         self: &Arc<Self>,
         name: DatabaseTag,
-        (written, touched): (WritePosition, &Touched),
+        ((began, written), touched): ((Option<WritePosition>, WritePosition), &Touched),
         (is_back, counted): (bool, Option<CountedWrite>),
         word: InvalidationWord,
     ) -> Option<WritePosition> {
-        let event = [self.cache.write_positions().event_of(name, written, touched)];
+        let event = [self.cache.write_positions().event_of(name, (began, written), touched)];
         let has_place = !self.note(&event, word).is_full();
         if is_back {
             self.purge_names(written);
@@ -261,7 +264,8 @@ impl Writes {
         let may_name_graph = recheck.of.may_name_graph || of.may_name_graph;
         let changes_rights = recheck.of.changes_rights || of.changes_rights;
         let touched = of.touched.clone().and(&recheck.of.touched);
-        recheck.of = WriteOf { may_name_graph, changes_rights, touched, ..of };
+        let began = if of.began == recheck.of.began { of.began } else { WriteBegan::At(None) };
+        recheck.of = WriteOf { may_name_graph, changes_rights, began, touched, ..of };
         drop(rechecks);
         if is_first {
             let writes = Arc::clone(self);

@@ -150,8 +150,8 @@ impl Writes {
             stored.get(&place).is_some_and(|stored: &WritePosition| stored.is_at_or_after(&own.written))
         };
         let lacks = |own: &WriteRecord| !has(own.place(), own) && !has(own.place_of_all(), own);
-        let (mut events, is_over) = self.unlogged.lock().lacking();
-        let are_all = shown.has_another_log || is_over;
+        let (mut events, forgotten) = self.unlogged.lock().lacking();
+        let are_all = shown.has_another_log || forgotten.is_some();
         let of_events: Vec<_> = events.iter().flat_map(WriteEvent::records).collect();
         let mut told: Vec<_> = self.cache.write_positions().records();
         told.retain(|own| are_all || lacks(own) || of_events.contains(own));
@@ -164,7 +164,7 @@ impl Writes {
         let has_all = self.tell_store_of((&told, &events)).await.is_ok();
         if has_all {
             shown.has_another_log = false;
-            self.unlogged.lock().written(&lacking, are_all);
+            self.unlogged.lock().written(&lacking, forgotten);
         }
         has_all
     }

@@ -66,7 +66,7 @@ use parking_lot::Mutex;
 use crate::cache::{Cache, WatchedStore};
 use crate::invalidate::Invalidate;
 use crate::model::context::Context;
-use crate::model::ports::{Origin, Routing, Users, WriteOf};
+use crate::model::ports::{Origin, Routing, Users, WriteBegan, WriteOf};
 use crate::peers::PeerCalls;
 use crate::writes::broadcast::InvalidationBroadcast;
 use crate::writes::capture::Capture;
@@ -170,6 +170,7 @@ impl Writes {
         of.touched = self.with_triggers(of.touched);
         let name = DatabaseTag::of(&self.hasher, &of.database);
         let before = self.cache.write_positions().of(name);
+        of.began = WriteBegan::At(of.began.mark(before));
         let known = self.known_by(name, before);
         let mut shown = self.shown.lock();
         if shown.len() < WRITTEN_DATABASES_MAX {
@@ -182,6 +183,12 @@ impl Writes {
         let (has_changed, is_within) = (false, false);
         let open = OpenWrite { writes, of, name, before, known, has_changed, tallied, parts, is_within };
         PendingWrite::new(Some(open))
+    }
+
+    /// The mark of a database at this moment. What a transaction finds that begins now has seen all up to it.
+    #[must_use]
+    pub fn position_of(&self, database: &str) -> Option<WritePosition> {
+        self.cache.write_positions().of(DatabaseTag::of(&self.hasher, database))
     }
 
     /// The latest id of a database that this node knows of: by the last report, and by its mark.

@@ -16,7 +16,7 @@ use crate::writes::Writes;
 #[derive(Debug, Default)]
 pub(super) struct RecentWrites(VecDeque<RecentWrite>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct RecentWrite {
     event: WriteEvent,
     heard_at: MonoTime,
@@ -56,7 +56,7 @@ impl Writes {
     pub(crate) fn ended_by(&self, query: &Query, range: &ReadRange) -> Option<EndedBy> {
         let now = self.context.now();
         let is_of_values = self.cache.write_positions().compares_values();
-        let recent = self.recent.lock();
+        let recent = self.recent.lock().0.clone();
         let has_ended = |recent: &&RecentWrite| {
             if recent.event.written.is_seen_by(range) {
                 return false;
@@ -66,7 +66,7 @@ impl Writes {
             let needed = table.needed_by(recent.event.name, query.reads().depends(is_of_values));
             needed.is_some_and(|needed| !needed.is_seen_by(range))
         };
-        let found = recent.0.iter().find(has_ended)?;
+        let found = recent.iter().find(has_ended)?;
         let (touched, has_values) = words(query, &found.event.touched);
         Some(EndedBy {
             ago_ms: now.since(found.heard_at),

@@ -14,7 +14,7 @@ use hopcache_core::write_position::{Change, WriteEvent, WritePosition, WriteReco
 
 use crate::model::ask::Query;
 use crate::model::event::InvalidationWord;
-use crate::model::ports::{Parts, WriteOf};
+use crate::model::ports::{Parts, WriteBegan, WriteOf};
 use crate::writes::Writes;
 
 /// With whose credentials the origin is asked for the newest transaction of a query's database.
@@ -27,6 +27,7 @@ pub(super) fn asker(query: &Query) -> WriteOf {
         may_name_graph: false,
         parts: Parts::None,
         changes_rights: false,
+        began: WriteBegan::At(None),
         touched: Touched::nothing(),
         tokens: None,
     }

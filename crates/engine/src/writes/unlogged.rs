@@ -13,8 +13,10 @@ use hopcache_core::write_position::WriteEvent;
 #[derive(Debug, Default)]
 pub(super) struct UnloggedWrites {
     events: VecDeque<WriteEvent>,
-    /// Whether there were more than are kept. Then the marks stand for them.
-    is_over: bool,
+    /// How many more there were than are kept. The marks stand for them.
+    forgotten: u64,
+    /// How many of these the marks in the log stand for.
+    marked: u64,
 }
 
 impl UnloggedWrites {
@@ -22,7 +24,7 @@ impl UnloggedWrites {
     pub(super) fn push(&mut self, event: &WriteEvent) {
         if self.events.len() >= EVENTS_KEPT_MAX {
             self.events.pop_front();
-            self.is_over = true;
+            self.forgotten += 1;
         }
         self.events.push_back(event.clone());
     }
@@ -32,15 +34,15 @@ impl UnloggedWrites {
         self.events.retain(|own| !logged.contains(own));
     }
 
-    /// Those that lack, and whether there are more of them.
-    pub(super) fn lacking(&self) -> (Vec<WriteEvent>, bool) {
-        (self.events.iter().cloned().collect(), self.is_over)
+    /// Those that lack, and how many more were forgotten if the marks do not stand for them yet.
+    pub(super) fn lacking(&self) -> (Vec<WriteEvent>, Option<u64>) {
+        (self.events.iter().cloned().collect(), (self.forgotten > self.marked).then_some(self.forgotten))
     }
 
-    /// These have been written to the log, and with `are_all` the marks of all others.
-    pub(super) fn written(&mut self, events: &[WriteEvent], are_all: bool) {
+    /// These have been written to the log, and the marks of so many that were forgotten.
+    pub(super) fn written(&mut self, events: &[WriteEvent], marked: Option<u64>) {
         self.found(events);
-        self.is_over &= !are_all;
+        self.marked = self.marked.max(marked.unwrap_or_default());
     }
 }
 
@@ -58,6 +60,7 @@ mod tests {
         WriteEvent {
             name: DatabaseTag(7),
             written: WritePosition::at(WriteEpoch(0), position),
+            since: TransactionId(0),
             touched: Touched::tags([TagId(3)]),
         }
     }
@@ -68,21 +71,23 @@ mod tests {
         unlogged.push(&event(50));
         unlogged.push(&event(51));
         unlogged.found(&[event(51), event(40)]);
-        assert_eq!(unlogged.lacking(), (vec![event(50)], false));
+        assert_eq!(unlogged.lacking(), (vec![event(50)], None));
         unlogged.push(&event(52));
-        unlogged.written(&[event(50)], false);
-        assert_eq!(unlogged.lacking(), (vec![event(52)], false), "it came meanwhile");
+        unlogged.written(&[event(50)], None);
+        assert_eq!(unlogged.lacking(), (vec![event(52)], None), "it came meanwhile");
     }
 
     #[test]
     fn where_more_lack_than_are_kept_the_marks_stand_for_them() {
         let mut unlogged = UnloggedWrites::default();
         (0..=EVENTS_KEPT_MAX as u64).for_each(|id| unlogged.push(&event(id)));
-        let (lacking, is_over) = unlogged.lacking();
-        assert!(is_over && lacking.len() == EVENTS_KEPT_MAX && lacking[0] == event(1));
-        unlogged.written(&lacking, false);
-        assert_eq!(unlogged.lacking(), (Vec::new(), true));
-        unlogged.written(&[], true);
-        assert_eq!(unlogged.lacking(), (Vec::new(), false));
+        let (lacking, forgotten) = unlogged.lacking();
+        assert!(forgotten == Some(1) && lacking.len() == EVENTS_KEPT_MAX && lacking[0] == event(1));
+        // One more is forgotten while the marks are written: these do not stand for it.
+        unlogged.push(&event(9_000));
+        unlogged.written(&lacking, forgotten);
+        assert_eq!(unlogged.lacking(), (vec![event(9_000)], Some(2)));
+        unlogged.written(&[event(9_000)], Some(2));
+        assert_eq!(unlogged.lacking(), (Vec::new(), None));
     }
 }

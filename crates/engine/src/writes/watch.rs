@@ -28,7 +28,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition};
+use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -262,7 +262,7 @@ impl Writes {
         if is_back {
             self.tallies.forget_known(name);
             let word = InvalidationWord::ForeignWrite;
-            self.note_and_tell(name, (written, &Touched::Anything), true, word).await;
+            self.note_and_tell(name, ((None, written), &Touched::Anything), true, word).await;
         }
         self.tell_foreign(name, newest);
         let epoch = self.epoch_of(newest.database);
@@ -303,7 +303,7 @@ impl Writes {
     /// Tells all nodes of a foreign transaction. Nobody waits for it: foreign writers do not.
     fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
         let written = WritePosition::at(self.epoch_of(newest.database), newest);
-        let event = [WriteEvent { name, written, touched: Touched::tags([TagId::FOREIGN]) }];
+        let event = [WriteEvent::from(WriteRecord { name, written, tag: Some(TagId::FOREIGN) })];
         self.cache.write_positions().take_event(&event[0], self.context.now());
         let writes = Arc::clone(self);
         self.context.spawn(async move { writes.tell(&event).await });

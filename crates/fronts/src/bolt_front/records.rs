@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use hopcache_bolt::server::old_values::{NoOldForm, OldForm, may_have_new_values, rewrite};
+use hopcache_bolt::server::old_values::{NoOldForm, OldForm, has_new_values, rewrite};
 use hopcache_bolt::server::{Version, reply};
 use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
 use hopcache_core::limits::BOLT_REPLY_BYTES;
@@ -323,7 +323,7 @@ fn append_record(
     record: &[u8],
     (form, rewritten): (RecordForm, &mut Vec<u8>),
 ) -> Result<Option<String>, NoOldForm> {
-    let form = if may_have_new_values(record) { form } else { form.without_new_values() };
+    let form = if has_new_values(record) { form } else { form.without_new_values() };
     let RecordForm::Old(form) = form else {
         reply::record(out, record);
         return Ok(None);

@@ -100,6 +100,11 @@ impl AskReader {
         Self { engine: Arc::clone(engine), senders, server, run_timeout_ms: settings.origin.timeout_ms }
     }
 
+    /// Whether the server has told its version.
+    pub(crate) fn knows_server(&self) -> bool {
+        self.server.is_known()
+    }
+
     /// Which Query API the server has.
     pub(crate) fn generation(&self) -> Generation {
         self.server.generation()

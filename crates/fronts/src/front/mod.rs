@@ -345,8 +345,8 @@ impl Front {
         let read = || self.reader.read(head, body, room, self.clock.now());
         let parsed = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
         let AskedQuery { mut ask, filter } = parsed.map_err(crowded_out)??;
-        // A remembered request has no filter.
-        match (standing, raw.bytes().filter(|_| filter.is_none())) {
+        // A remembered request has no filter, and was read by the version of a Neo4j that has told it.
+        match (standing, raw.bytes().filter(|_| filter.is_none() && self.reader.knows_server())) {
             (Standing::Accepted(acceptance), Some(bytes)) => {
                 let known = KnownAsk::of(&ask);
                 self.remembered.remember(bytes, known.weight_bytes(), || (known, acceptance));

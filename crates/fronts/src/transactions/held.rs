@@ -70,7 +70,8 @@ pub(crate) struct HeldTransaction {
 impl HeldTransaction {
     /// A transaction that Neo4j does not know of yet.
     pub(crate) fn new(terms: Terms, begin: LazyBegin, to_neo4j: Option<ToNeo4j>) -> Self {
-        Self { terms, begin, to_neo4j, relay: None, writes: TransactionWrites::default(), tokens: None }
+        let mark = to_neo4j.as_ref().and_then(|to| to.writes.position_of(&terms.database));
+        Self { terms, begin, to_neo4j, relay: None, writes: TransactionWrites::begun_at(mark), tokens: None }
     }
 
     pub(crate) fn terms(&self) -> &Terms {
@@ -279,6 +280,7 @@ impl HeldTransaction {
             may_name_graph: self.writes.may_name_graph,
             parts,
             changes_rights: self.writes.changes_rights,
+            began: self.writes.began,
             touched,
             tokens,
         })

@@ -175,7 +175,11 @@ impl ReadShape {
                 at,
                 _,
             ) => at.map_or_else(|| format!(".{key} of nodes"), |at| format!("{at}.{key}")),
-            (NeedFact::Tag(Need::Label(_)), Some(at), _) if !at.keys.is_empty() => at.to_string(),
+            (NeedFact::Tag(need @ (Need::Label(_) | Need::LabelAt(_))), Some(at), _) => {
+                if at.keys.is_empty() { need.to_string() } else { at.to_string() }
+            }
+                at.to_string()
+            }
             (NeedFact::Tag(Need::Type(of)), from, to) if from.is_some() || to.is_some() => {
                 let end =
                     |of: Option<&Arc<Constraint>>| of.map_or_else(|| "()".to_owned(), ToString::to_string);
@@ -264,7 +268,7 @@ impl BoundConstraint {
     pub(crate) fn of(constraint: &Constraint, arguments: &Arguments) -> Self {
         let keys = constraint.keys.iter().filter_map(|(key, sources)| {
             // Each source holds, so the one with the fewest classes is enough.
-            let classes = sources.iter().filter_map(|source| source.classes(arguments));
+            let classes = sources.iter().filter_map(|source| source.classes_by(key, arguments));
             classes.min_by_key(Classes::len).map(|classes| (key.clone(), classes))
         });
         Self { keys: keys.collect(), labels: constraint.labels.clone() }

@@ -9,6 +9,7 @@ use hopcache_packstream::{Value, decode};
 
 use crate::syntax::tree::{Expr, Operand, Sign, Tail, Term};
 use crate::tags::anchored::classes::class_of;
+use crate::tags::anchored::env::KeyRef;
 use crate::tags::limits::CLASSES_MAX;
 
 /// The longest way from a parameter to a value: `$rows`, an item, `.a`, `.b` has four steps. It bounds recursion.
@@ -227,6 +228,18 @@ impl Source {
         (1..=CLASSES_MAX).contains(&classes.len()).then_some(classes)
     }
 
+    /// The same of values by which nodes are found by this key. Neo4j reads an element id, and does not compare it as text: only the form
+    /// in which it writes one has a class.
+    pub(crate) fn classes_by(&self, key: &KeyRef, arguments: &Arguments) -> Option<Classes> {
+        if *key == KeyRef::ElementId {
+            let values = self.values(arguments, &mut VALUES_MAX.clone())?;
+            if !values.into_iter().all(|value| value.as_str().is_some_and(is_element_id)) {
+                return None;
+            }
+        }
+        self.classes(arguments)
+    }
+
     /// The classes that a property can have to which such a value is given. A value without a class gives none: no value with a
     /// class is equal to it. `None` if they are not known, or too many.
     pub(crate) fn given_classes(&self, arguments: &Arguments) -> Option<Classes> {
@@ -281,6 +294,23 @@ impl std::fmt::Display for Source {
             Self::Unknown | Self::List(..) | Self::Map(..) => to.write_str("?"),
         }
     }
+}
+
+/// As Neo4j 5 and later write one: a number, a UUID in small letters, and a number, `4:5f0e8b3a-…-9d3c:42`.
+fn is_element_id(text: &str) -> bool {
+    let is_number = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'))
+    };
+    let is_uuid = |text: &str| {
+        text.len() == 36 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'))
+    };
+    let mut parts = text.split(':');
+    parts.next().is_some_and(is_number)
+        && parts.next().is_some_and(is_uuid)
+        && parts.next().is_some_and(is_number)
+        && parts.next().is_none()
 }
 
 /// The most keys of a map that are told apart: more than the marks of one write can name.

@@ -53,6 +53,14 @@ impl TagSubject<'_> {
 }
 
 impl KeyRef {
+    /// The tags of writes by which a node may get a value of it. Ids never change.
+    fn gained(&self) -> Option<[TagId; 2]> {
+        match self {
+            Self::Key(name) => Some([TagSubject::KeyGained(name).into(), TagSubject::EveryKeyGained.into()]),
+            Self::ElementId | Self::Id => None,
+        }
+    }
+
     fn told(&self) -> Key<&str> {
         match self {
             Self::Key(name) => Key::Property(name),
@@ -72,7 +80,10 @@ impl ReadShape {
         let tags = loose.iter().chain(more).copied().chain([everything]);
         let constraints = self.constraints().map(|constraint| {
             let labels = constraint.labels.iter().map(String::as_str);
-            NodeConstraint::new(telling_keys(constraint).map(|(key, _)| key.told()), labels)
+            NodeConstraint::found_by(
+                telling_keys(constraint).map(|(key, _)| (key.told(), key.gained())),
+                labels,
+            )
         });
         let mut needs = Vec::new();
         for need in self.needs() {
@@ -101,9 +112,9 @@ impl ReadShape {
         }
         let arguments = Arguments::of(params);
         let keys = self.constraints().flat_map(telling_keys);
-        let classes = |(_, sources): (&KeyRef, &[Source])| {
+        let classes = |(key, sources): (&KeyRef, &[Source])| {
             // Each source holds, so the one with the fewest classes is enough.
-            let classes = sources.iter().filter_map(|source| source.classes(&arguments));
+            let classes = sources.iter().filter_map(|source| source.classes_by(key, &arguments));
             classes.min_by_key(Classes::len).unwrap_or_default()
         };
         Some(NeedClasses::new(keys.map(classes)))

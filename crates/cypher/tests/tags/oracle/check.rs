@@ -81,7 +81,7 @@ fn told(writes: &[Written]) -> WritePositionTable {
     let touched = writes.iter().map(|write| write.anchored.told());
     let touched = touched.reduce(|all, write| all.and(&write)).unwrap_or_else(Touched::nothing);
     let mut table = WritePositionTable::default();
-    table.take_event(&WriteEvent { name: NAME, written, touched }, MonoTime(0));
+    table.take_event(&WriteEvent { name: NAME, written, since: TransactionId(0), touched }, MonoTime(0));
     table
 }
 

@@ -107,6 +107,9 @@ impl Session {
         let write = match &may_commit {
             Some(options) if words.may_write => {
                 let mut writes = TransactionWrites::of_one(&words);
+                if let Some(transaction) = &self.transaction {
+                    writes.began = transaction.began();
+                }
                 if !is_wrapped && self.marker().is_some() && !words.effects.touched().is_nothing() {
                     // It commits by itself, without a marker.
                     writes.tokens = None;
@@ -246,6 +249,7 @@ impl Session {
             may_name_graph: writes.may_name_graph,
             parts: writes.parts,
             changes_rights: writes.changes_rights,
+            began: writes.began,
             touched: writes.touched,
             tokens: writes.tokens,
         }))

@@ -16,7 +16,7 @@ use hopcache_core::tags::Touched;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_engine::event::Cause;
 use hopcache_engine::outcome::{How, Reason};
-use hopcache_engine::ports::{AccessMode, OriginFault};
+use hopcache_engine::ports::{AccessMode, OriginFault, WriteBegan};
 use hopcache_engine::trace::Step;
 use hopcache_engine::{MadeTokens, NetChange, TransactionReads};
 use hopcache_neo4j::marker::Marker;
@@ -50,6 +50,11 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
+    /// When its first statement was sent, or some time before.
+    pub(super) fn began(&self) -> WriteBegan {
+        self.writes.began
+    }
+
     /// The number of open results.
     pub(super) fn open_results(&self) -> usize {
         self.results.len()
@@ -113,6 +118,8 @@ impl Session {
         let is_accepted = matches!(self.check(&identity).await?, Standing::Accepted(_));
         let acting = self.acting(&options)?;
         let is_eager = options.asked.is_none() || options.no_store || !is_accepted;
+        // Before anything of it is sent. Of a home database it is not known.
+        let mark = options.database.as_deref().and_then(|name| self.front.engine.writes().position_of(name));
         let mut transaction = Transaction {
             options: options.clone(),
             begin,
@@ -120,7 +127,7 @@ impl Session {
             is_at_neo4j: false,
             results: BTreeMap::new(),
             next_qid: 0,
-            writes: TransactionWrites::default(),
+            writes: TransactionWrites::begun_at(mark),
             tokens: None,
         };
         if is_eager && self.front.relays.is_some() {

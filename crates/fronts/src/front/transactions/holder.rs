@@ -186,6 +186,7 @@ impl Front {
             // The holder tells its parts. Of a failure it tells too.
             parts: ports::Parts::None,
             changes_rights: false,
+            began: ports::WriteBegan::At(None),
             touched: Touched::Anything,
             // The holder counts its own write. This one only stands in for it.
             tokens: Some(Arc::from([])),

@@ -113,12 +113,15 @@ fn the_write_that_ended_a_copy_is_named() {
         has_values: true,
     };
     let ended = |ended_by| cached(CopyFacts { state: CopyState::Ended, ended_by, ..copy() });
-    let rest = "cached at node-b 12 s ago. The next request runs it; this result answers only if Neo4j fails.";
+    let rest =
+        "cached at node-b 12 s ago. The next request runs it; this result answers only if Neo4j fails.";
     let rows = [
         (ended(None), format!("Ended by a write: {rest}")),
         (
             ended(Some(write.clone())),
-            format!("Ended 4 s ago by a write to (:User {{id: $id}}).name through node-a, transaction 709: {rest}"),
+            format!(
+                "Ended 4 s ago by a write to (:User {{id: $id}}).name through node-a, transaction 709: {rest}"
+            ),
         ),
         (
             ended(Some(EndingWrite { has_values: false, by: None, ..write.clone() })),
