@@ -178,8 +178,6 @@ impl ReadShape {
             (NeedFact::Tag(need @ (Need::Label(_) | Need::LabelAt(_))), Some(at), _) => {
                 if at.keys.is_empty() { need.to_string() } else { at.to_string() }
             }
-                at.to_string()
-            }
             (NeedFact::Tag(Need::Type(of)), from, to) if from.is_some() || to.is_some() => {
                 let end =
                     |of: Option<&Arc<Constraint>>| of.map_or_else(|| "()".to_owned(), ToString::to_string);
