@@ -218,7 +218,7 @@ mod tests {
             let mut other = query("MATCH (n) RETURN n");
             other.pattern.0 = number << 20 | number << 33 | 7;
             worths.missed(&other, 3, now);
-            if number % 100 == 0 {
+            if number % 10 == 0 {
                 worths.ran(&hot, 300);
                 worths.missed(&hot, 3, now);
             }

@@ -112,7 +112,7 @@ fn the_write_that_ended_a_copy_is_named() {
         touched: vec!["(:User {id: $id}).name".into()],
         has_values: true,
     };
-    let ended = |ended_by| cached(CopyFacts { state: CopyState::Ended, ended_by, ..copy() });
+    let ended = |ended_by| cached(CopyFacts { state: CopyState::Ended, ended_by, ..by_age() });
     let rest =
         "cached at node-b 12 s ago. The next request runs it; this result answers only if Neo4j fails.";
     let rows = [
@@ -120,20 +120,20 @@ fn the_write_that_ended_a_copy_is_named() {
         (
             ended(Some(write.clone())),
             format!(
-                "Ended 4 s ago by a write to (:User {{id: $id}}).name through node-a, transaction 709: {rest}"
+                "Ended 4.2 s ago by a write to (:User {{id: $id}}).name through node-a, transaction 709: {rest}"
             ),
         ),
         (
             ended(Some(EndingWrite { has_values: false, by: None, ..write.clone() })),
             format!(
-                "Ended 4 s ago by a write to (:User {{id: $id}}).name, transaction 709: {rest} That write names no value by which it finds \
+                "Ended 4.2 s ago by a write to (:User {{id: $id}}).name, transaction 709: {rest} That write names no value by which it finds \
                  what it changes, so it ends every result that reads this. Give its MATCH a key: `(n:User {{id: $id}})`."
             ),
         ),
         (
             ended(Some(EndingWrite { touched: vec![], transaction: None, ..write })),
             format!(
-                "Ended 4 s ago by a write through node-a that may have changed anything: {rest} Hopcache does not know what that write \
+                "Ended 4.2 s ago by a write through node-a that may have changed anything: {rest} Hopcache does not know what that write \
                  changes: it calls a procedure, or uses Cypher that Hopcache does not read."
             ),
         ),
