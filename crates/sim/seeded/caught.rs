@@ -76,7 +76,7 @@ const SCENES: [(Bug, &str); 17] = [
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
     (Bug::CursorIsANumber, "restored_store::a_record_that_took_the_number_of_a_lost_one_is_not_skipped"),
     (Bug::EarlierEpochBelieved, "writes::proofs::a_restore_brings_nothing_back_that_a_write_has_ended"),
-    (Bug::EarlierWriteIsKnown, "writes::anchors::a_later_mark_hides_no_earlier_write"),
+    (Bug::EarlierWriteIsKnown, "writes::anchors::who_has_heard_of_a_write_puts_it_into_the_log"),
     (Bug::FailedLookBelieved, "looks_after_pause::a_look_that_failed_is_no_look"),
     (Bug::FailedWriteForgotten, "writes::a_write_whose_answer_was_lost_is_seen"),
     (
