@@ -70,13 +70,12 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that seeds hardly show, each with the scene that fails with it.
-const SCENES: [(Bug, &str); 17] = [
+const SCENES: [(Bug, &str); 16] = [
     (Bug::AnothersEntryServed, "whose::two_clusters_on_one_store_before_two_servers"),
     (Bug::BatchToldLate, "writes::parts::what_a_long_statement_has_committed_is_seen_while_it_runs"),
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
     (Bug::CursorIsANumber, "restored_store::a_record_that_took_the_number_of_a_lost_one_is_not_skipped"),
     (Bug::EarlierEpochBelieved, "writes::proofs::a_restore_brings_nothing_back_that_a_write_has_ended"),
-    (Bug::EarlierWriteIsKnown, "writes::anchors::who_has_heard_of_a_write_puts_it_into_the_log"),
     (Bug::FailedLookBelieved, "looks_after_pause::a_look_that_failed_is_no_look"),
     (Bug::FailedWriteForgotten, "writes::a_write_whose_answer_was_lost_is_seen"),
     (
