@@ -3,30 +3,18 @@
 
 use crate::fetch::run::RunUnder;
 use crate::fetch::{Fetch, FetchResult};
-use crate::model::bounds::ValueBounds;
 use crate::model::event::Event;
-use crate::model::fetch_times::FetchTimes;
 use crate::model::job::FetchJob;
-use crate::model::ports::EndedFetch;
 
 impl Fetch {
     /// Runs the query for the clients of this node that wait for it.
     pub(crate) async fn run_directly(&self, job: &FetchJob) -> FetchResult {
-        let written = self.cache.write_positions().needed(&job.query, job.bounds.written);
-        let bounds = ValueBounds { written, ..job.bounds.clone() };
-        let job = &FetchJob { bounds, times: FetchTimes::default(), ..job.clone() };
-        let began = self.context.now();
+        let (job, began) = (&self.marked(job), self.context.now());
         let result = self.run(job, RunUnder::directly()).await;
         if matches!(result, FetchResult::Ran { .. }) {
             self.context.note(Event::RunDirectly);
         }
-        self.context.fetched(&EndedFetch {
-            query: &job.query,
-            cause: job.cause,
-            took_ms: self.context.now().since(began),
-            times: &job.times,
-            traceparent: job.traceparent.as_deref(),
-        });
+        self.note_ended(job, began);
         if let FetchResult::Ran { copy, live: None, .. } = &result {
             self.cache.prepare(copy, job.rendering).await;
         }

@@ -122,13 +122,24 @@ impl Fetch {
         terms: Terms<'_>,
         held: Option<&SharedCopy>,
     ) -> FetchEnd {
-        // Every fetch asks for a value that has seen the newest write that this node knows of. A client's job brings that mark; a refresh or
-        // a prefetch gets it here.
+        let (job, began) = (&self.marked(job), self.context.now());
+        let fetched = self.fetch_marked(job, terms, held).await;
+        self.note_ended(job, began);
+        if let Some(copy) = fetched.copy_to_render() {
+            self.cache.prepare(copy, job.rendering).await;
+        }
+        fetched
+    }
+
+    /// The job with the mark of now and times of its own. Every fetch asks for a value that has seen the newest write that this node knows
+    /// of. A client's job brings that mark; a refresh or a prefetch gets it here.
+    fn marked(&self, job: &FetchJob) -> FetchJob {
         let written = self.cache.write_positions().needed(&job.query, job.bounds.written);
         let bounds = ValueBounds { written, ..job.bounds.clone() };
-        let job = &FetchJob { bounds, times: FetchTimes::default(), ..job.clone() };
-        let began = self.context.now();
-        let fetched = self.fetch_marked(job, terms, held).await;
+        FetchJob { bounds, times: FetchTimes::default(), ..job.clone() }
+    }
+
+    fn note_ended(&self, job: &FetchJob, began: MonoTime) {
         self.context.fetched(&EndedFetch {
             query: &job.query,
             cause: job.cause,
@@ -136,10 +147,6 @@ impl Fetch {
             times: &job.times,
             traceparent: job.traceparent.as_deref(),
         });
-        if let Some(copy) = fetched.copy_to_render() {
-            self.cache.prepare(copy, job.rendering).await;
-        }
-        fetched
     }
 
     async fn fetch_marked(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> FetchEnd {

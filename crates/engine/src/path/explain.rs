@@ -6,7 +6,6 @@ use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::pattern_worth::WorthView;
 use hopcache_core::time::Millis;
-
 use hopcache_cypher::tags::Need;
 
 use crate::fetch::Verdict;

@@ -19,6 +19,19 @@ async fn write_of(world: &World, node: usize, statement: &str) {
     assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
 }
 
+/// A read of each value, cached at their owner, which `from` does not reach any more.
+async fn cached_and_cut_off(world: &World, from: usize, owner: usize) -> [Ask; 2] {
+    let asks = [1, 2].map(|id| read_of(world, id, owner));
+    for ask in &asks {
+        read(world, owner, ask).await;
+    }
+    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
+    for (from, to) in [(from, owner), (owner, from)] {
+        world.net.set_way_cut(from, to, true);
+    }
+    asks
+}
+
 /// A hit with this version.
 fn is_hit_of(outcome: &Outcome, expected: i64) {
     assert!(is_hit(outcome) && version(outcome) == expected, "{outcome:?}");
@@ -78,14 +91,7 @@ async fn a_node_that_gets_a_value_ends_its_readers() {
 #[tokio::test(start_paused = true)]
 async fn the_stores_log_brings_the_values() {
     let world = world_of(PAIR, 452, &proved()).await;
-    let [one, two] = [1, 2].map(|id| read_of(&world, id, 1));
-    for ask in [&one, &two] {
-        read(&world, 1, ask).await;
-    }
-    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
-    for (from, to) in [(0, 1), (1, 0)] {
-        world.net.set_way_cut(from, to, true);
-    }
+    let [one, two] = cached_and_cut_off(&world, 0, 1).await;
     write_of(&world, 0, WRITE_ONE).await;
     let runs = world.origin.runs();
     is_hit_of(&read(&world, 1, &two).await, 1);
@@ -98,15 +104,8 @@ async fn the_stores_log_brings_the_values() {
 #[tokio::test(start_paused = true)]
 async fn a_later_mark_hides_no_earlier_write() {
     let world = world_of(3, 453, &proved()).await;
-    let [one, two] = [1, 2].map(|id| read_of(&world, id, 2));
-    for ask in [&one, &two] {
-        read(&world, 2, ask).await;
-    }
-    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
     // Node 0 reaches only the store; node 1 reaches all.
-    for (from, to) in [(0, 2), (2, 0)] {
-        world.net.set_way_cut(from, to, true);
-    }
+    let [one, two] = cached_and_cut_off(&world, 0, 2).await;
     write_of(&world, 0, WRITE_ONE).await;
     write_of(&world, 1, "MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}").await;
     assert_eq!(version(&read(&world, 2, &one).await), 3);
@@ -117,14 +116,7 @@ async fn a_later_mark_hides_no_earlier_write() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_lost_its_log_is_told_the_marks_again() {
     let world = world_of(PAIR, 454, &proved()).await;
-    let [one, two] = [1, 2].map(|id| read_of(&world, id, 1));
-    for ask in [&one, &two] {
-        read(&world, 1, ask).await;
-    }
-    world.pass(FRESHNESS_LEASE_MS_DEFAULT).await;
-    for (from, to) in [(0, 1), (1, 0)] {
-        world.net.set_way_cut(from, to, true);
-    }
+    let [one, two] = cached_and_cut_off(&world, 0, 1).await;
     write_of(&world, 0, WRITE_ONE).await;
     world.store.lose_everything();
     world.pass(2 * FRESHNESS_LEASE_MS_DEFAULT).await;

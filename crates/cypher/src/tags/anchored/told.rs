@@ -121,14 +121,17 @@ impl ReadShape {
     }
 }
 
-/// The keys that are told of a constraint. An id finds one node, so it goes first.
+/// The keys that are told of a constraint.
 fn telling_keys(constraint: &Constraint) -> impl Iterator<Item = (&KeyRef, &[Source])> {
-    let is_id = |key: &KeyRef| !matches!(key, KeyRef::Key(_));
-    let keys = || constraint.keys.iter().map(|(key, sources)| (key, sources.as_slice()));
-    keys()
-        .filter(move |(key, _)| is_id(key))
-        .chain(keys().filter(move |(key, _)| !is_id(key)))
-        .take(COVERED_KEYS_MAX)
+    ids_first(constraint.keys.iter().map(|(key, sources)| (key, sources.as_slice()))).take(COVERED_KEYS_MAX)
+}
+
+/// An id finds one node, so it tells most.
+fn ids_first<'a, T>(
+    keys: impl Iterator<Item = (&'a KeyRef, T)> + Clone,
+) -> impl Iterator<Item = (&'a KeyRef, T)> {
+    let is_id = |(key, _): &(&KeyRef, T)| !matches!(key, KeyRef::Key(_));
+    keys.clone().filter(is_id).chain(keys.filter(move |key| !is_id(key)))
 }
 
 impl AnchoredWrite {
@@ -180,19 +183,16 @@ impl AnchoredTouch {
     }
 }
 
-/// The classes of each key. An id finds one node, so it goes first.
+/// The classes of each key.
 fn classes_of(role: &Cover) -> Vec<Vec<ClassId>> {
-    ordered(role).map(|(_, classes)| classes.iter().copied().collect()).collect()
+    ids_first(role.keys.iter()).map(|(_, classes)| classes.iter().copied().collect()).collect()
 }
 
 fn keys_of<'a>(role: &'a Cover, classes: &'a [Vec<ClassId>]) -> Vec<(Key<&'a str>, &'a [ClassId])> {
-    ordered(role).zip(classes).map(|((key, _), classes)| (key.told(), classes.as_slice())).collect()
-}
-
-fn ordered(role: &Cover) -> impl Iterator<Item = (&KeyRef, &Classes)> {
-    let is_id = |key: &KeyRef| !matches!(key, KeyRef::Key(_));
-    let ids = role.keys.iter().filter(move |(key, _)| is_id(key));
-    ids.chain(role.keys.iter().filter(move |(key, _)| !is_id(key)))
+    ids_first(role.keys.iter())
+        .zip(classes)
+        .map(|((key, _), classes)| (key.told(), classes.as_slice()))
+        .collect()
 }
 
 fn all_but(role: &Cover) -> Option<Vec<&str>> {
