@@ -23,7 +23,7 @@
 //! | keys that were run lately | 2 × [`ADMISSION_SEEN_KEYS_MAX`] × [`ADMISSION_SEEN_BITS_PER_KEY`] bits = 2.8 MiB |
 //! | keys that were run directly lately | as much again |
 //! | patterns whose reads are counted | [`WORTH_PATTERNS_MAX`] × about 250 bytes = 0.3 MiB |
-//! | marks of written tags | [`WRITTEN_DATABASES_MAX`] × [`WRITTEN_TAGS_MAX`] × about 60 bytes = 16 MiB; what refines them, in each of [`SKETCHES_MAX`] databases: sketches of [`SKETCH_PLACES`] × 8 bytes = 32 MiB, and [`WRITTEN_TAGS_MAX`] × 2 × [`ROLE_ENTRIES_MAX`] entries × about 80 bytes = 10 MiB; [`WRITTEN_NAMES_MAX`] × about [`WRITTEN_NAME_BYTES_MAX`] bytes = 1 MiB of names |
+//! | marks of written tags | [`WRITTEN_DATABASES_MAX`] × [`WRITTEN_TAGS_MAX`] × about 60 bytes = 16 MiB; what refines them, in each of [`SKETCHES_MAX`] databases: sketches of [`SKETCH_PLACES`] × 8 bytes = 32 MiB, and [`WRITTEN_TAGS_MAX`] × 2 × [`ROLE_ENTRIES_MAX`] entries × about 80 bytes = 20 MiB; [`WRITTEN_NAMES_MAX`] × about [`WRITTEN_NAME_BYTES_MAX`] bytes = 1 MiB of names |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
 //! | observed requests | [`OBSERVATIONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 and [`ANSWERED_MAX`] × [`ANSWERED_BYTES_MAX`] = 48 MiB that wait, most of them copies of requests; [`STATEMENTS_READ_MAX`] × 4 × [`STATEMENT_READ_BYTES_MAX`] and [`FORMS_READ_MAX`] × 8 KiB = 12 MiB of readings; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
 //! | the successor model | see `limits/learning.rs`: 33 MiB by default |

@@ -18,7 +18,7 @@ use crate::key::DatabaseTag;
 pub(crate) use anchors::{AnchorGroup, KeyHash};
 pub use anchors::{AnchorHash, ClassId, Cover, Key};
 pub(crate) use reads::{ConstrainedKey, Roles};
-pub use reads::{Depends, NeedClasses, NeedRole, NeedsShape, NodeConstraint, ShapeNeed};
+pub use reads::{Depends, NeedClasses, NeedRole, NeedsShape, NodeConstraint, ShapeNeed, Viewer};
 pub use refined::{NotARefinement, RefinedFact, RefinedRole, Refinement, Refiner, TouchedRole, TouchedTags};
 
 /// One thing that an entry may depend on.

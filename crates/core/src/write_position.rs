@@ -31,6 +31,7 @@
 
 mod board;
 mod event;
+mod exclusions;
 mod known;
 mod names;
 mod sketch;
@@ -42,9 +43,11 @@ mod windows;
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::tags::TagId;
+use tag_positions::TagPositions;
 
 pub use board::{EventCursor, StorePoll, WriteBoard};
 pub use event::WriteEvent;
+pub use exclusions::LabelPair;
 pub use known::{DataOwner, KnownDatabase, NameChange};
 pub use table::{Change, WritePositionTable};
 

@@ -2,6 +2,7 @@
 
 mod bookkeeping;
 mod bounds;
+mod exclusions;
 mod history;
 mod model;
 mod small_world;
@@ -10,7 +11,7 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::{
     ClassId, Depends, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId,
-    Touched, TouchedRole, TouchedTags,
+    Touched, TouchedRole, TouchedTags, Viewer,
 };
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{
@@ -75,7 +76,7 @@ fn needed(
     let constraints = nodes.iter().map(|(constraint, _)| constraint.clone()).collect();
     let shape = NeedsShape::new(constraints, &[need], [tag]);
     let classes = NeedClasses::new(classes.iter().map(|of_key| of_key.iter().copied().map(ClassId)));
-    let needed = table.needed_by(NAME, Depends::OnNeeds(&shape, &classes)).unwrap();
+    let needed = table.needed_by(NAME, Depends::OnNeeds(&shape, &classes, Viewer::default())).unwrap();
     assert!(table.needed(NAME, Some(&[tag])).unwrap().is_at_or_after(&needed), "tags alone end more");
     needed.position().unwrap().id.0
 }

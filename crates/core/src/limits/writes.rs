@@ -28,7 +28,7 @@ pub const REFINED_FACTS_MAX: usize = 32;
 pub const REFINED_ANCHORS_MAX: usize = 256;
 /// Entries of one role of a tag, about 80 bytes each. A graph has as many ways to find the node that a write changes. With one more,
 /// two become one that covers fewer keys.
-pub const ROLE_ENTRIES_MAX: usize = 8;
+pub const ROLE_ENTRIES_MAX: usize = 16;
 /// Places of the sketch of a database's anchors, 8 bytes each: 4 MiB. Each anchor has two. A result that 10,000 other anchors
 /// were written after is ended without need once in 700 times, after 50,000 once in 33, after 100,000 once in 10.
 pub const SKETCH_PLACES: usize = 1 << 19;
@@ -43,6 +43,16 @@ pub const EVENT_LOG_PIECES_MAX: usize = 4_096;
 pub const EVENT_LOG_BYTES_MAX: usize = 1 << 20;
 /// Writes that a node remembers for `explain`, some 300 bytes each.
 pub const RECENT_WRITES_MAX: usize = 256;
+/// Pairs of labels of a database of which a node knows that no node has both: those of 16 labels and more.
+pub const EXCLUSIONS_MAX: usize = 256;
+/// Questions for such pairs that a node has under way: each is two scans of an index that Neo4j always has.
+pub const EXCLUSIONS_ASKED_MAX: usize = 2;
+/// How long a node waits before it asks again about a pair that some node has, or of which Neo4j did not say.
+pub const EXCLUSION_AGAIN_MS: u64 = 60_000;
+/// How long it waits before it asks again about a pair that a write may have given to a node since.
+pub const EXCLUSION_OVER_MS: u64 = 1_000;
+/// The longest such question.
+pub const EXCLUSION_ASK_MS_MAX: u64 = 2_000;
 /// Databases that have such a sketch, in a node's memory: 32 MiB. Writes to a further one end by label, type and key alone.
 pub const SKETCHES_MAX: usize = 8;
 /// A database without an anchored write for so long gives its sketch to another one.

@@ -148,6 +148,17 @@ impl ProofTable {
         }
     }
 
+    /// All ids of each database up to these are known or foreign. See [`ProofTable::reached`].
+    pub fn reached_of_all(&self) -> impl Iterator<Item = (DatabaseUuid, (WriteEpoch, TransactionId))> {
+        self.databases.iter().map(|(database, proofs)| (*database, (proofs.epoch, proofs.reached)))
+    }
+
+    /// Users or rights have changed before this, as far as reports tell.
+    #[must_use]
+    pub fn rights_since(&self) -> Option<MonoTime> {
+        self.databases.values().map(|proofs| proofs.rights_since).max()
+    }
+
     /// The number of this node's last look; `None` before the first one.
     #[must_use]
     pub fn last_poll(&self) -> Option<PollNumber> {

@@ -10,6 +10,7 @@ use arrayvec::ArrayVec;
 
 use super::TagId;
 use super::anchors::{ClassId, Key, KeyHash};
+use crate::key::PrincipalScope;
 use crate::limits::{ANCHOR_CLASSES_MAX, COVERED_KEYS_MAX, ROLE_LABELS_MAX};
 
 /// What a node of a read certainly is: it has these labels, and a value of the right class of each of these keys.
@@ -71,8 +72,20 @@ pub enum Depends<'a> {
     OnAnything,
     /// These tags, however they are touched.
     OnTags(&'a [TagId]),
-    /// These needs, of nodes with values of these classes.
-    OnNeeds(&'a NeedsShape, &'a NeedClasses),
+    /// These needs, of nodes with values of these classes, as this viewer sees them.
+    OnNeeds(&'a NeedsShape, &'a NeedClasses, Viewer),
+}
+
+/// Half of the keyed digest of a principal: who sees other nodes than somebody else is another viewer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Viewer(pub [u8; 16]);
+
+impl Viewer {
+    /// The viewer that a principal is.
+    #[must_use]
+    pub fn of(scope: &PrincipalScope) -> Self {
+        scope.0.first_chunk().map_or_else(Self::default, |half| Self(*half))
+    }
 }
 
 impl NodeConstraint {

@@ -7,7 +7,7 @@ use crate::tags::{Key, KeyHash};
 
 /// A name that this node knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NameId(u16);
+pub(super) struct NameId(pub(super) u16);
 
 /// The names that this node knows. A name keeps its number as long as the node lives.
 ///
@@ -31,6 +31,11 @@ impl NameTable {
         let id = NameId(u16::try_from(self.names.len()).ok()?);
         self.names.insert(hash, (name.into(), id));
         Some(id)
+    }
+
+    /// The name with a number.
+    pub(super) fn text(&self, id: NameId) -> Option<&str> {
+        self.names.values().find(|(_, known)| *known == id).map(|(text, _)| &**text)
     }
 
     /// The number of a name, by the hash of the property key that has this name. `None`: no write has told it, or there was no place.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::exclusions::LabelPair;
 use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
 use super::names::NameTable;
 use super::tag_positions::TagPositions;
@@ -9,7 +10,7 @@ use super::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{SKETCH_IDLE_MS, SKETCHES_MAX, WRITTEN_DATABASES_MAX};
-use crate::tags::{Depends, TagId, Touched, TouchedTags};
+use crate::tags::{Depends, TagId, Touched, TouchedTags, Viewer};
 use crate::time::{Millis, MonoTime};
 
 /// What a node knows: the marks of each database, and the database behind each name.
@@ -78,6 +79,40 @@ impl WritePositionTable {
     #[must_use]
     pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<WritePosition> {
         self.positions_of(name).map(|positions| positions.needed(reads, &self.names))
+    }
+
+    /// No node had both of these labels, in a state that a run of this range has read. See [`LabelPair`].
+    pub fn exclude(&mut self, (viewer, pair): (Viewer, LabelPair), (epoch, range): (WriteEpoch, &ReadRange)) {
+        let database = range.to().database;
+        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
+        if let Some(positions) = self.positions.get_mut(&database) {
+            positions.exclude((viewer, pair), (epoch, from, range.to().id), &mut self.names);
+        }
+    }
+
+    /// Rights have changed: who saw no node with two labels may see one now. Returns whether anything was forgotten.
+    pub fn forget_exclusions(&mut self) -> bool {
+        self.positions.values_mut().fold(false, |any, positions| positions.exclusions.forget() || any)
+    }
+
+    /// This node knows all transactions of a database up to this one, by the numbering of this epoch, or they are foreign.
+    pub fn account(&mut self, database: DatabaseUuid, (epoch, id): (WriteEpoch, TransactionId)) {
+        if let Some(positions) = self.positions.get_mut(&database) {
+            positions.account(epoch, id);
+        }
+    }
+
+    /// Pairs of labels that would keep the result of a run of this range, if no node had both.
+    #[must_use]
+    pub fn wanted_pairs(&self, reads: Depends<'_>, range: &ReadRange) -> Vec<[Box<str>; 2]> {
+        let database = range.to().database;
+        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
+        match (self.positions.get(&database), reads) {
+            (Some(positions), Depends::OnNeeds(shape, classes, viewer)) => {
+                positions.wanted_pairs((shape, classes, viewer), &self.names, carried)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Whether a foreign transaction may have touched what a run of this range read.

@@ -9,13 +9,14 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::exclusions::{Exclusions, LabelPair};
 use super::names::NameTable;
 use super::sketch::AnchorSketch;
 use super::touches::{Judge, TagMark};
 use super::{UNSETTLED, WriteEpoch, WritePosition};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
-use crate::tags::{Depends, Refinement, TagId, TouchedTags};
+use crate::tags::{Depends, NeedClasses, NeedsShape, Refinement, TagId, TouchedTags, Viewer};
 use crate::time::MonoTime;
 
 /// The marks of one database.
@@ -34,11 +35,14 @@ pub(super) struct TagPositions {
     gone_back_at: MonoTime,
     /// When this node heard of this epoch, and the mark that it began with.
     began: (MonoTime, TransactionId),
-    tags: BTreeMap<TagId, TagMark>,
+    pub(super) tags: BTreeMap<TagId, TagMark>,
     /// The anchors of what refines the tags: made with the first one.
     anchors: Option<AnchorSketch>,
     /// When this node last heard of an anchor.
     anchored_at: MonoTime,
+    pub(super) exclusions: Exclusions,
+    /// All transactions up to this one are known, or foreign: of this epoch.
+    accounted: TransactionId,
 }
 
 impl TagPositions {
@@ -55,6 +59,8 @@ impl TagPositions {
             tags: BTreeMap::new(),
             anchors: None,
             anchored_at: MonoTime(0),
+            exclusions: Exclusions::default(),
+            accounted: TransactionId(0),
         }
     }
 
@@ -93,6 +99,49 @@ impl TagPositions {
         self.foreign
     }
 
+    /// All transactions up to this one are known to this node, or foreign.
+    pub(super) fn accounted(&self) -> TransactionId {
+        self.accounted
+    }
+
+    /// Takes word of that, by the numbering of this epoch.
+    pub(super) fn account(&mut self, epoch: WriteEpoch, id: TransactionId) {
+        if self.counts(epoch) {
+            self.accounted = self.accounted.max(id);
+        }
+    }
+
+    /// No node had both of these labels, in a state of this epoch that had seen the first of these transactions and none after the second.
+    pub(super) fn exclude(
+        &mut self,
+        (viewer, pair): (Viewer, LabelPair),
+        (epoch, from, to): (WriteEpoch, TransactionId, TransactionId),
+        names: &mut NameTable,
+    ) {
+        if self.counts(epoch) {
+            self.exclusions.put((viewer, pair), (from, to), names);
+        }
+    }
+
+    /// Pairs of labels that would keep a read of this run, if no node had both.
+    pub(super) fn wanted_pairs(
+        &self,
+        (shape, classes, viewer): (&NeedsShape, &NeedClasses, Viewer),
+        names: &NameTable,
+        carried: TransactionId,
+    ) -> Vec<[Box<str>; 2]> {
+        if self.all.id > carried {
+            return Vec::new();
+        }
+        let judge = Judge::new((shape, classes, viewer), names, self);
+        let later = shape.by_tag().iter().filter_map(|(tag, needs)| Some((self.tags.get(tag)?, needs)));
+        let mut pairs = Vec::new();
+        for (mark, needs) in later.filter(|(mark, _)| mark.last > carried) {
+            mark.want_pairs(needs, &judge, (carried, &mut pairs));
+        }
+        pairs
+    }
+
     /// Each tag with its mark.
     pub(super) fn tags(&self) -> impl Iterator<Item = (TagId, WritePosition)> {
         let foreign = (self.foreign.0 > 0).then_some((TagId::FOREIGN, self.foreign));
@@ -109,8 +158,8 @@ impl TagPositions {
                 let latest = tags.iter().filter_map(|tag| self.tags.get(tag)).map(|mark| mark.last).max();
                 latest.map_or(self.all.id, |id| self.all.id.max(id))
             }
-            Depends::OnNeeds(shape, classes) => {
-                let judge = Judge::new((shape, classes), names, self);
+            Depends::OnNeeds(shape, classes, viewer) => {
+                let judge = Judge::new((shape, classes, viewer), names, self);
                 shape.by_tag().iter().fold(self.all.id, |latest, (tag, needs)| match self.tags.get(tag) {
                     Some(mark) if mark.last > latest => mark.needed(needs, &judge, latest),
                     _ => latest,
@@ -203,6 +252,7 @@ impl TagPositions {
         if written.epoch != self.all.epoch {
             self.forget_tags();
             (self.newest, self.foreign) = (written, TransactionId(0));
+            self.accounted = TransactionId(0);
         }
         self.all = written;
         self.tags.retain(|_, mark| mark.last > written.id);
@@ -215,6 +265,7 @@ impl TagPositions {
     /// The anchors go with the tags, never before them.
     fn forget_tags(&mut self) {
         self.tags.clear();
+        self.exclusions.forget();
         self.anchors = None;
     }
 

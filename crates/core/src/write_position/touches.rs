@@ -14,10 +14,13 @@ use crate::bookmark::TransactionId;
 use crate::limits::{COVERED_KEYS_MAX, ROLE_ENTRIES_MAX, ROLE_LABELS_MAX};
 use crate::tags::{
     AnchorGroup, AnchorHash, ClassId, ConstrainedKey, Cover, Key, KeyHash, NeedClasses, NeedRole, NeedsShape,
-    RefinedRole, Refinement, Roles, TagId,
+    RefinedRole, Refinement, Roles, TagId, Viewer,
 };
 
 const NEVER: TransactionId = TransactionId(0);
+
+/// The most pairs that one judgement asks for: further ones are asked for by the next.
+const PAIRS_WANTED_MAX: usize = 8;
 
 /// How one tag was touched.
 #[derive(Debug, Clone)]
@@ -64,6 +67,7 @@ struct RoleKind {
 pub(super) struct Judge<'a> {
     pub(super) shape: &'a NeedsShape,
     pub(super) classes: &'a NeedClasses,
+    viewer: Viewer,
     pub(super) names: &'a NameTable,
     positions: &'a TagPositions,
     /// What the nodes of the read certainly are; made when the first refined touch is judged.
@@ -124,6 +128,52 @@ impl TagMark {
             }
         }
         is_later
+    }
+
+    /// Whether a touch after this one may be of a new node that has all of these labels. Of a label, each of its touches counts; of labels
+    /// that are not known, only those of new nodes: a node that goes gets no label.
+    pub(super) fn may_have_made(&self, after: TransactionId, labels: &[NameId]) -> bool {
+        let Some([touches, _]) = self.roles.as_deref() else { return self.last > after };
+        let may_be = |entry: &&RoleEntry| {
+            let lacks = |label: &NameId| !entry.kind.labels.contains(label);
+            let is_new = entry.kind.is_fresh || !labels.is_empty();
+            is_new && !(entry.kind.labels_are_exact && labels.iter().any(lacks))
+        };
+        let mut later = touches.entries.iter().filter(|entry| entry.last > after);
+        self.loose > after || touches.rest > after || later.any(|entry| may_be(&entry))
+    }
+
+    /// Adds the pairs of labels that would keep these needs from touches after this one.
+    pub(super) fn want_pairs(
+        &self,
+        needs: &[Roles],
+        judge: &Judge<'_>,
+        (carried, pairs): (TransactionId, &mut Vec<[Box<str>; 2]>),
+    ) {
+        let Some(roles) = &self.roles else { return };
+        for (role, touches) in needs.iter().flat_map(|need| need.iter().zip(roles.iter())) {
+            let Some((place, node)) = role.constraint.and_then(|place| Some((place, judge.node(place)?)))
+            else {
+                continue;
+            };
+            let Some(own) =
+                judge.shape.constraints().get(usize::from(place)).and_then(|of| of.labels.first())
+            else {
+                continue;
+            };
+            let ending = touches.entries.iter().filter(|entry| entry.last_of(role, judge) > carried);
+            for entry in ending {
+                let is_shared = node.labels.iter().flatten().any(|label| entry.kind.labels.contains(label));
+                let is_known = judge.excluded_after(&entry.kind.labels, node).is_some();
+                let other = entry.kind.labels.first().and_then(|label| judge.names.text(*label));
+                let Some(other) = other.filter(|_| !is_shared && !is_known) else { continue };
+                let mut pair = [own.clone(), other.into()];
+                pair.sort_unstable();
+                if pairs.len() < PAIRS_WANTED_MAX && !pairs.contains(&pair) {
+                    pairs.push(pair);
+                }
+            }
+        }
     }
 
     /// Nothing more is known of the touches up to this one. Returns whether that ends more than before.
@@ -264,8 +314,12 @@ impl RoleEntry {
         if self.kind.labels_are_exact && !node.labels.iter().all(has) {
             return NEVER;
         }
+        let last = match judge.excluded_after(&self.kind.labels, node) {
+            Some(excluded) if self.last <= judge.positions.accounted() => self.windows.last_beside(excluded),
+            _ => self.last,
+        };
         let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));
-        covered.fold(self.last, |last, needed| {
+        covered.fold(last, |last, needed| {
             let touched = |class| {
                 let anchored = judge.last(AnchorHash::of(self.kind.group, needed.hash, class));
                 // Nobody changes a node that its statement has made.
@@ -307,7 +361,7 @@ impl RoleKind {
 
     /// Whether there is a need from which it is separated.
     fn can_separate(&self) -> bool {
-        self.is_fresh || self.labels_are_exact || !self.cover.is_nothing()
+        self.is_fresh || self.labels_are_exact || !self.labels.is_empty() || !self.cover.is_nothing()
     }
 
     /// The kind of the touches of both, if they have one group of anchors, and a key in common.
@@ -328,11 +382,11 @@ fn known_key(key: Key<u8>, known: &mut impl FnMut(u8) -> Option<NameId>) -> Opti
 
 impl<'a> Judge<'a> {
     pub(super) fn new(
-        (shape, classes): (&'a NeedsShape, &'a NeedClasses),
+        (shape, classes, viewer): (&'a NeedsShape, &'a NeedClasses, Viewer),
         names: &'a NameTable,
         positions: &'a TagPositions,
     ) -> Self {
-        Self { shape, classes, names, positions, nodes: OnceCell::new() }
+        Self { shape, classes, viewer, names, positions, nodes: OnceCell::new() }
     }
 
     /// The last transaction that touched the anchor, or a later one.
@@ -346,6 +400,21 @@ impl<'a> Judge<'a> {
         let marks = gained.iter().filter_map(|tag| self.positions.mark(*tag));
         let last = marks.map(|mark| mark.last_gain(needed, class, self)).max().unwrap_or(NEVER);
         last.max(self.positions.last_foreign())
+    }
+
+    /// The transaction after which no node of these labels was touched that is this one; `None` if that is not known.
+    fn excluded_after(&self, labels: &[NameId], node: &NeededNode<'_>) -> Option<TransactionId> {
+        let mut after = None::<TransactionId>;
+        for own in node.labels.iter().flatten() {
+            for other in labels {
+                if own == other {
+                    return None;
+                }
+                let of_pair = self.positions.excluded_after(self.viewer, [*own, *other]);
+                after = of_pair.map(|of_pair| after.map_or(of_pair, |after| after.min(of_pair))).or(after);
+            }
+        }
+        after
     }
 
     fn node(&self, place: u16) -> Option<&NeededNode<'a>> {

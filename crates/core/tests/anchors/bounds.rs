@@ -98,7 +98,7 @@ fn a_few_databases_have_a_sketch() {
             );
             let classes = NeedClasses::new([[ClassId(7)]]);
             table
-                .needed_by(name(database), Depends::OnNeeds(&shape, &classes))
+                .needed_by(name(database), Depends::OnNeeds(&shape, &classes, Viewer::default()))
                 .unwrap()
                 .position()
                 .unwrap()

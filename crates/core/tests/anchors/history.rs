@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hopcache_core::bookmark::TransactionId;
 use hopcache_core::tags::{
     ClassId, Depends, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId,
-    TouchedRole, TouchedTags,
+    TouchedRole, TouchedTags, Viewer,
 };
 use hopcache_core::write_position::{WritePosition, WritePositionTable, WriteRecord};
 use proptest::prelude::*;
@@ -207,7 +207,7 @@ impl Need {
         let shape = NeedsShape::new(self.roles.iter().map(constraint).collect(), &[need], tags);
         let classes = self.roles.iter().flat_map(|needed| needed.keys.values());
         let classes = NeedClasses::new(classes.map(|numbers| classes_of(numbers)));
-        table.needed_by(NAME, Depends::OnNeeds(&shape, &classes))
+        table.needed_by(NAME, Depends::OnNeeds(&shape, &classes, Viewer::default()))
     }
 }
 

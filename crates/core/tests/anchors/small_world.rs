@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use hopcache_core::tags::{
     ClassId, Depends, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId,
-    TouchedRole,
+    TouchedRole, Viewer,
 };
 use hopcache_core::write_position::WritePositionTable;
 use proptest::prelude::*;
@@ -215,7 +215,7 @@ proptest! {
             table.take_event(&event(NAME, written, &refiner.finish([])), NOW);
             for ((read, id, shape), before) in reads.iter().zip(&before) {
                 let classes = NeedClasses::new([[ClassId(*id)]]);
-                let needed = table.needed_by(NAME, Depends::OnNeeds(shape, &classes));
+                let needed = table.needed_by(NAME, Depends::OnNeeds(shape, &classes, Viewer::default()));
                 let is_ended = needed == Some(written);
                 let has_changed = run(&graph, *read, *id) != *before;
                 prop_assert!(is_ended || !has_changed, "{read:?} of {id} after {write:?}");

@@ -69,6 +69,16 @@ impl<'q> Facts<'q> {
         Self::folded(copies, |fold| fold.expr(expr))
     }
 
+    /// Whether a map that the expression makes may hold what the carrier stands for: the `n` of `{n: n}.n.x`.
+    pub(crate) fn may_hold_in_map(&self, carrier: &Carrier<'q>) -> bool {
+        let Carrier::Inside(name) = carrier else { return false };
+        let is_named = |held: &Carrier<'q>| match held {
+            Carrier::Name(other) | Carrier::Inside(other) => other == name,
+            Carrier::Node | Carrier::Relationship | Carrier::Any => false,
+        };
+        self.in_maps.iter().any(is_named)
+    }
+
     /// The same of an operand.
     pub(crate) fn of_operand(operand: &'q Operand<'q>, copies: &mut Copies) -> Self {
         Self::folded(copies, |fold| fold.operand(operand))
@@ -318,7 +328,13 @@ impl<'q> Fold<'q, '_> {
             Clause::Return(last) => last.items.as_slice(),
             _ => &[],
         });
-        items.flat_map(|item| Facts::of(&item.value, self.copies).carried).collect()
+        let mut carried = Vec::new();
+        for item in items {
+            let mut facts = Facts::of(&item.value, self.copies);
+            carried.append(&mut facts.carried);
+            self.found.in_maps.append(&mut facts.in_maps);
+        }
+        carried
     }
 }
 

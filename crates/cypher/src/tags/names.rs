@@ -31,7 +31,7 @@ impl<'q> Kinds<'q> {
         Self { node: false, relationship: true, types }
     }
 
-    fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { node: false, relationship: false, types: Some(BTreeSet::new()) }
     }
 

@@ -80,6 +80,11 @@ impl WriteEffects {
         Self::from_touches(touches.into_iter().map(|touch| (None, touch)).collect(), false)
     }
 
+    /// Other effects, of a run that may use the same labels, types and keys. The counters tell about all of them.
+    pub(crate) fn of_same_tokens(&self, found: impl Iterator<Item = (Option<Cause>, Touch)>) -> Self {
+        Self { tokens: self.tokens.clone(), ..Self::from_touches(found.collect(), true) }
+    }
+
     fn from_touches(found: BTreeSet<(Option<Cause>, Touch)>, is_counted: bool) -> Self {
         let change = if found.is_empty() { None } else { Some(TagSubject::Change) };
         let marks = ids(found.iter().flat_map(|(_, touch)| touch.marks()).chain(change));

@@ -5,6 +5,8 @@ mod anchored_apps;
 mod any_text;
 mod calls;
 mod cypher25;
+mod exclusions;
+mod narrower;
 mod oracle;
 mod relationship_keys;
 mod rules;

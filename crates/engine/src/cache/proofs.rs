@@ -53,8 +53,13 @@ impl Proofs {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// See [`ProofTable::rights_since`].
+    pub(crate) fn rights_since(&self) -> Option<MonoTime> {
+        self.table.read().rights_since()
+    }
+
     /// A look with this number, which began at `began`, has brought these reports.
-    pub(crate) fn take(&self, number: PollNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
+    fn take(&self, number: PollNumber, (began, now): (MonoTime, MonoTime), reports: &[Report]) {
         let mut table = self.table.write();
         table.take(number, (began, now), reports);
         // Under the lock: whoever finds the new reports finds no standing of before them.
@@ -108,7 +113,7 @@ impl Proofs {
     /// This node has heard of these writes of a node's life. Their marks are taken already.
     ///
     /// No version changes: what is proved stays proved, and only answers more bookmarks.
-    pub(crate) fn hear(&self, by: &Holder, counted: &[CountedWrite]) {
+    fn hear(&self, by: &Holder, counted: &[CountedWrite]) {
         if self.watch_ms().is_some() && !counted.is_empty() {
             self.table.write().hear(by, counted);
         }
@@ -148,6 +153,24 @@ impl Coverage {
 }
 
 impl Cache {
+    /// See [`Proofs::take`]. Who could not see that a node has two labels may see it with other rights.
+    pub(crate) fn take_reports(&self, number: PollNumber, times: (MonoTime, MonoTime), reports: &[Report]) {
+        let rights = self.proofs.rights_since();
+        self.proofs.take(number, times, reports);
+        if self.proofs.rights_since() != rights {
+            self.written.forget_exclusions();
+        }
+        self.written.account(self.proofs.table.read().reached_of_all());
+    }
+
+    /// See [`Proofs::hear`].
+    pub(crate) fn hear_counts(&self, by: &Holder, counted: &[CountedWrite]) {
+        self.proofs.hear(by, counted);
+        if !counted.is_empty() {
+            self.written.account(self.proofs.table.read().reached_of_all());
+        }
+    }
+
     /// How a copy stands to a request's bookmarks. Callers read this first, then the marks, then the proof. A node takes a write's mark before
     /// it takes the write's count, so whoever sees the count sees the mark too. The other way round:
     ///   no mark ends the copy · write W is heard of: its mark, and its count · the copy covers W's bookmark.

@@ -6,12 +6,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
+use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::{DatabaseTag, ServerTag};
-use hopcache_core::tags::Touched;
+use hopcache_core::tags::{Touched, Viewer};
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{
-    Change, DataOwner, KnownDatabase, NameChange, WriteEvent, WritePosition, WritePositionTable, WriteRecord,
+    Change, DataOwner, KnownDatabase, LabelPair, NameChange, WriteEpoch, WriteEvent, WritePosition,
+    WritePositionTable, WriteRecord,
 };
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -130,6 +131,32 @@ impl WritePositions {
         let is_earlier =
             |range: &ReadRange| self.table.read().is_of_earlier_epoch(range, copy.read_started());
         !self.is_empty() && copy.range().is_some_and(|range| is_earlier(range))
+    }
+
+    /// See [`WritePositionTable::wanted_pairs`].
+    pub(crate) fn wanted_pairs(&self, query: &Query, range: &ReadRange) -> Vec<[Box<str>; 2]> {
+        self.table.read().wanted_pairs(query.reads().depends(self.compares_values), range)
+    }
+
+    /// See [`WritePositionTable::exclude`]. It ends nothing more.
+    pub(crate) fn exclude(&self, pair: (Viewer, LabelPair), read: (WriteEpoch, &ReadRange)) {
+        self.table.write().exclude(pair, read);
+    }
+
+    /// See [`WritePositionTable::forget_exclusions`].
+    pub(crate) fn forget_exclusions(&self) {
+        let mut table = self.table.write();
+        if table.forget_exclusions() {
+            self.changed(&mut table);
+        }
+    }
+
+    /// See [`WritePositionTable::account`]. It ends nothing more.
+    pub(crate) fn account(&self, reached: impl Iterator<Item = (DatabaseUuid, (WriteEpoch, TransactionId))>) {
+        if !self.is_empty() {
+            let mut table = self.table.write();
+            reached.for_each(|(database, reached)| table.account(database, reached));
+        }
     }
 
     /// Whether a foreign transaction may have touched a result of a run of this range, as nodes have told.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, KeyedReading, PrincipalScope, QueryKey};
 use hopcache_core::pattern::PatternId;
-use hopcache_core::tags::Tags;
+use hopcache_core::tags::{Tags, Viewer};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::write_position::WritePosition;
@@ -258,12 +258,17 @@ impl Query {
 
     /// What the answer depends on: a write that touches none of these cannot change it. The first question of a text parses it.
     pub(crate) fn reads(&self) -> &AnswerReads {
-        self.reads.get_or_init(|| self.facts.reads(&self.params))
+        self.reads.get_or_init(|| self.facts.reads(&self.params, self.viewer()))
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
     pub(crate) fn reads_with_tokens(&self) -> AnswerReads {
-        self.facts.reads_with_tokens(&self.params)
+        self.facts.reads_with_tokens(&self.params, self.viewer())
+    }
+
+    /// Who asks, as far as it decides what can be seen.
+    pub(crate) fn viewer(&self) -> Viewer {
+        Viewer::of(&self.identity.scope)
     }
 
     /// What the text alone decides.

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::Bytes;
 use hopcache_core::result::StatementKind;
-use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, TagId};
+use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, TagId, Viewer};
 use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
@@ -61,6 +61,8 @@ pub(crate) struct AnswerReads {
     pub(crate) of_text: Arc<Reads>,
     /// The values by which it has found its nodes; `None`: by none.
     pub(crate) classes: Option<Arc<NeedClasses>>,
+    /// Who has asked.
+    pub(crate) viewer: Viewer,
 }
 
 impl AnswerReads {
@@ -71,7 +73,7 @@ impl AnswerReads {
         }
         static NONE: LazyLock<NeedClasses> = LazyLock::new(NeedClasses::default);
         let classes = self.classes.as_deref().unwrap_or(&NONE);
-        Depends::OnNeeds(&self.of_text.needs, classes)
+        Depends::OnNeeds(&self.of_text.needs, classes, self.viewer)
     }
 }
 
@@ -103,10 +105,11 @@ impl TextReads {
         }
     }
 
-    fn with(&self, params: &[u8]) -> AnswerReads {
+    fn with(&self, params: &[u8], viewer: Viewer) -> AnswerReads {
         let is_of_graph = self.volatility.is_some_and(|volatility| !volatility.is_volatile(params));
         let of_text = if is_of_graph { &self.proved } else { &self.by_age };
-        AnswerReads { of_text: Arc::clone(of_text), classes: self.shape.told_classes(params).map(Arc::new) }
+        let classes = self.shape.told_classes(params).map(Arc::new);
+        AnswerReads { of_text: Arc::clone(of_text), classes, viewer }
     }
 }
 
@@ -136,8 +139,8 @@ impl TextFacts {
     }
 
     /// What an answer depends on, with these parameters (one PackStream map).
-    pub(crate) fn reads(&self, params: &[u8]) -> AnswerReads {
-        self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).with(params)
+    pub(crate) fn reads(&self, params: &[u8], viewer: Viewer) -> AnswerReads {
+        self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).with(params, viewer)
     }
 
     /// What answers depend on, in the words of Cypher, each with the numbers of its marks.
@@ -146,9 +149,9 @@ impl TextFacts {
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.
-    pub(crate) fn reads_with_tokens(&self, params: &[u8]) -> AnswerReads {
+    pub(crate) fn reads_with_tokens(&self, params: &[u8], viewer: Viewer) -> AnswerReads {
         let find = || TextReads::of(ReadShape::of(&self.text), true);
-        self.reads_with_tokens.get_or_init(find).with(params)
+        self.reads_with_tokens.get_or_init(find).with(params, viewer)
     }
 
     /// Whether it may write at all.

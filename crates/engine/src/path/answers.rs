@@ -48,6 +48,9 @@ impl Path {
         let coverage = self.cache.coverage(copy, &ask.bookmarks);
         let is_ended =
             self.cache.write_positions().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
+        if let Some(range) = copy.range().filter(|_| is_ended) {
+            self.writes.want_exclusions(&ask.query, range);
+        }
         // A proof makes the copy younger, so it is looked for first.
         let is_proved = !is_ended && self.cache.proves(copy, now);
         if !is_proved && self.needs_proof(ask) {

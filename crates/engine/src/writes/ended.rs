@@ -216,7 +216,7 @@ impl Writes {
             self.purge_names(written);
         }
         if has_place {
-            self.cache.proofs().hear(self.context.me(), counted.as_slice());
+            self.cache.hear_counts(self.context.me(), counted.as_slice());
             return self.tell_counted(&event, counted).await.then_some(written);
         }
         // Other nodes may have a place for the mark, and this one may have read by another name.

@@ -59,7 +59,7 @@ impl Writes {
                 self.compare_reports(&reports, &mut shown);
                 if self.mend(&records, &mut shown).await {
                     has_heard = true;
-                    self.cache.proofs().take(poll, (began, self.context.now()), &reports);
+                    self.cache.take_reports(poll, (began, self.context.now()), &reports);
                     if !lease.is_held(self.context.now()) {
                         self.was_out_of_touch();
                     }
@@ -193,7 +193,7 @@ impl Writes {
         let mut known: Vec<_> = told.events.iter().filter_map(known).collect();
         known.dedup();
         if has_places && !told.counted.is_empty() {
-            self.cache.proofs().hear(&told.by, &told.counted);
+            self.cache.hear_counts(&told.by, &told.counted);
         }
         known
     }

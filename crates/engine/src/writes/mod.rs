@@ -7,6 +7,7 @@
 //! | `effects` | what a statement touches |
 //! | `invalidated` | a write past this cluster, of which somebody has told |
 //! | `ended` | from the end of a write to the mark that it leaves |
+//! | `exclusions` | asks which labels no node has together |
 //! | `asking` | the question for Neo4j's newest transaction |
 //! | `recent` | the last writes, for people |
 //! | `refusals` | what a failure of Neo4j proves about a write |
@@ -27,7 +28,7 @@
 //! A mark is a position in the database, of a tag or of everything (`core::written`). An entry whose run carried less than
 //! the marks of what it depends on is ended: `cache` serves it only where stale answers are allowed. So a write costs the same for any number of entries.
 //!
-//! This room runs no statement of clients. It asks Neo4j for its newest transaction, and for captured changes.
+//! This room runs no statement of clients. It asks Neo4j for its newest transaction, for captured changes, and for nodes with two labels.
 
 mod asking;
 mod broadcast;
@@ -37,6 +38,7 @@ mod database_positions;
 mod databases;
 mod effects;
 mod ended;
+mod exclusions;
 mod invalidated;
 mod listen;
 mod marker;
@@ -73,6 +75,7 @@ use crate::writes::capture::Capture;
 use crate::writes::databases::DatabaseQuestions;
 pub(crate) use crate::writes::databases::Unfit;
 use crate::writes::ended::PendingRecheck;
+use crate::writes::exclusions::ExclusionQuestions;
 use crate::writes::parts::OpenParts;
 use crate::writes::pending::OpenWrite;
 use crate::writes::recent::RecentWrites;
@@ -104,6 +107,7 @@ pub struct Writes {
     broadcast: InvalidationBroadcast,
     unlogged: Mutex<UnloggedWrites>,
     recent: Mutex<RecentWrites>,
+    excluding: Mutex<ExclusionQuestions>,
     tallies: Arc<OwnTallies>,
     watching: Watchers,
     capture: Capture,
@@ -144,6 +148,7 @@ impl Writes {
             broadcast: InvalidationBroadcast::default(),
             unlogged: Mutex::default(),
             recent: Mutex::default(),
+            excluding: Mutex::default(),
             tallies: Arc::default(),
             watching: Watchers::default(),
             capture: Capture::default(),

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 mod behavior;
 mod capture;
 mod faults;
+mod labels;
 mod port;
 mod queue;
 mod results;
@@ -64,6 +65,8 @@ struct State {
     degrees_asked: Vec<OriginRunView>,
     transactions: Transactions,
     captured: Captured,
+    /// The first version in which a node has both labels of tagged worlds.
+    both_since: Option<i64>,
     write_fate: WriteFate,
     is_away: bool,
     is_late: bool,
@@ -71,6 +74,11 @@ struct State {
 }
 
 impl State {
+    /// Whether some node had both labels at this version.
+    fn has_both(&self, version: i64) -> bool {
+        self.both_since.is_some_and(|since| since <= version)
+    }
+
     /// How what this node sends ends.
     fn behavior_for(&self, by: Life) -> OriginBehavior {
         if self.cut_off == Some(by.node) {
@@ -121,6 +129,7 @@ impl ScriptedOrigin {
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
             captured: Captured::default(),
+            both_since: None,
             write_fate: WriteFate::Well,
             is_away: false,
             is_late: false,

@@ -57,6 +57,12 @@ pub const WRITE_ONE: &str = "MATCH (w {id: 1}) SET w.name = 'one'";
 /// A write after which a node has the other value.
 pub const WRITE_MOVED: &str = "MATCH (w {id: 3}) SET w.id = 2";
 
+/// A write that touches a property of all nodes of this label: also of those that have the other one too, once there are such nodes.
+pub const WRITE_ALL_LEFT: &str = "MATCH (w:Left) SET w.name = 'left'";
+
+/// A write after which nodes have both labels.
+pub const WRITE_BOTH: &str = "MATCH (w:Left {id: 4}) SET w:Right, w.id = 2";
+
 /// A write that touches a relationship type that nobody reads, and nothing else.
 pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(y)";
 
@@ -64,12 +70,13 @@ pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(
 const USUAL_WRITE: WriteStatement = created(WRITE, Touches::ALL);
 
 /// The statements of writes in tagged worlds.
-const TAGGED_WRITES: [WriteStatement; 9] = [
+const TAGGED_WRITES: [WriteStatement; 10] = [
     created(WRITE_LEFT, Touches([true, false, true])),
     created(WRITE_RIGHT, Touches([false, true, true])),
     created("UNWIND [1, 2] AS id CREATE (w:Left:Right {id: id})", Touches::ALL),
     created("CREATE (w:Elsewhere)", Touches([false, false, true])),
     created("CREATE (w:Left:Right {id: 3})", Touches([false, false, true])),
+    set(WRITE_ALL_LEFT, Touches([true, false, true])),
     set(WRITE_ONE, Touches([true, false, true])),
     set(WRITE_MOVED, Touches([false, true, true])),
     set("MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}", Touches([false, true, true])),
@@ -89,6 +96,16 @@ const fn set(text: &'static str, touches: Touches) -> WriteStatement {
 }
 
 impl WriteStatement {
+    /// Whether some node has both labels after it.
+    pub(crate) fn makes_both(&self) -> bool {
+        self.text.contains(":Left:Right") || self.text == WRITE_BOTH
+    }
+
+    /// What it changes while some node has both labels.
+    pub(crate) fn touches_where(&self, is_both: bool) -> Touches {
+        if is_both && self.text == WRITE_ALL_LEFT { Touches::ALL } else { self.touches }
+    }
+
     /// The statements of writes in a world.
     #[must_use]
     pub fn of_world(is_tagged: bool) -> &'static [Self] {
@@ -98,8 +115,9 @@ impl WriteStatement {
     /// The write with this text; none for another statement.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
-        const OTHERS: [WriteStatement; 4] = [
+        const OTHERS: [WriteStatement; 5] = [
             USUAL_WRITE,
+            set(WRITE_BOTH, Touches::ALL),
             created(WRITE_BY_USE, Touches::ALL),
             created(WRITE_BY_CALL, Touches::ALL),
             created(WRITE_IN_PARTS, Touches::ALL),

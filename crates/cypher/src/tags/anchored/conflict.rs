@@ -7,9 +7,10 @@ use hopcache_core::tags::TagId;
 
 use crate::syntax::certain;
 use crate::tags::anchored::env::KeyRef;
+use crate::tags::anchored::made::nodes_made_max;
 use crate::tags::anchored::shape::NeedRole;
 use crate::tags::anchored::sources::{Arguments, Classes};
-use crate::tags::anchored::touches::touches;
+use crate::tags::anchored::touches::{Merges, touches};
 use crate::tags::counters::Counters;
 use crate::tags::limits::ANCHORED_MAX;
 use crate::tags::names::Names;
@@ -70,6 +71,14 @@ pub struct AnchoredTouch {
 }
 
 impl AnchoredTouch {
+    /// The touch without what is known of its nodes, if it is one of those without constraints.
+    fn of_tag(&self) -> Option<(Option<Cause>, Touch)> {
+        match &self.fact {
+            TouchFact::Tag(touch) => Some((self.cause, touch.clone())),
+            _ => None,
+        }
+    }
+
     pub(super) fn new(cause: Option<Cause>, fact: TouchFact, roles: Vec<Cover>) -> Self {
         let ids: BTreeSet<TagId> = fact.marks().into_iter().map(TagId::from).collect();
         Self { cause, ids: ids.into_iter().collect(), fact, roles }
@@ -85,6 +94,8 @@ pub struct Cover {
     pub others: Others,
     /// The labels that it may have, if they are known.
     pub labels: Option<BTreeSet<String>>,
+    /// Labels that it had when the write found it.
+    pub found_by: Vec<String>,
     /// Whether the statement makes it.
     pub is_fresh: bool,
 }
@@ -145,6 +156,16 @@ impl Cover {
 pub struct AnchoredWrite {
     effects: WriteEffects,
     touches: Vec<AnchoredTouch>,
+    if_made: Option<Box<IfMade>>,
+}
+
+/// What a write does if each of its `MERGE`s makes its nodes.
+#[derive(Debug, Clone)]
+struct IfMade {
+    /// So many nodes, and not more.
+    nodes: i64,
+    effects: WriteEffects,
+    touches: Vec<AnchoredTouch>,
 }
 
 impl AnchoredWrite {
@@ -161,12 +182,19 @@ impl AnchoredWrite {
         let is_known = !effects.is_anything() && !effects.ids().is_empty();
         let Some(syntax) = certain(statement).filter(|_| is_known) else { return Self::loose(effects) };
         let (query, arguments, are_asked) = (syntax.query, Arguments::of(params), Cell::new(false));
-        let found = Names::of(&query)
-            .and_then(|names| touches(&query, &names, Params::new(params, &names, &are_asked), &arguments));
-        let Some(found) = found.filter(|found| found.len() <= ANCHORED_MAX) else {
-            return Self::loose(effects);
+        let Some(names) = Names::of(&query) else { return Self::loose(effects) };
+        let find = |merges| {
+            let params = Params::new(params, &names, &are_asked);
+            let found = touches(&query, &names, params, &arguments, merges);
+            found.filter(|found| found.len() <= ANCHORED_MAX)
         };
-        Self { effects, touches: found }
+        let Some(found) = find(Merges::FindOrMake) else { return Self::loose(effects) };
+        let if_made = nodes_made_max(&query, &arguments).filter(|_| effects.transactions_max().is_some());
+        let if_made = if_made.zip(find(Merges::Make)).map(|(nodes, touches)| {
+            let tags = touches.iter().filter_map(AnchoredTouch::of_tag);
+            Box::new(IfMade { nodes, effects: effects.of_same_tokens(tags), touches })
+        });
+        Self { effects, touches: found, if_made }
     }
 
     /// A write of whose nodes nothing is known.
@@ -176,13 +204,13 @@ impl AnchoredWrite {
             let facts = TouchFact::all_of(touch.clone());
             facts.into_iter().map(move |fact| AnchoredTouch::new(cause, fact, Vec::new()))
         });
-        Self { touches: touches.collect(), effects }
+        Self { touches: touches.collect(), effects, if_made: None }
     }
 
     /// A write that does these things, of which `effects` says the same without the nodes.
     #[must_use]
     pub const fn from_parts(effects: WriteEffects, touches: Vec<AnchoredTouch>) -> Self {
-        Self { effects, touches }
+        Self { effects, touches, if_made: None }
     }
 
     /// The effects of a run that succeeded with these counters, as [`WriteEffects::narrowed`].
@@ -193,7 +221,12 @@ impl AnchoredWrite {
             return if effects.is_anything() { Self::loose(effects) } else { self.clone() };
         }
         let happened = |touch: &&AnchoredTouch| touch.cause.is_none_or(|cause| count(counters, cause) != 0);
-        Self { touches: self.touches.iter().filter(happened).cloned().collect(), effects }
+        let made = self.if_made.as_ref().filter(|made| made.nodes == counters.nodes_created);
+        let (effects, touches) = match made {
+            Some(made) => (made.effects.narrowed(counters), &made.touches),
+            None => (effects, &self.touches),
+        };
+        Self { touches: touches.iter().filter(happened).cloned().collect(), effects, if_made: None }
     }
 
     /// The effects without constraints.

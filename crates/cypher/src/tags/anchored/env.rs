@@ -10,7 +10,7 @@ use crate::syntax::tree::{
     CallForm, Element, Expr, Filter, LabelExpr, Match, Node, Operand, Projection, Relationship, Tail, Term,
 };
 use crate::tags::anchored::sources::Source;
-use crate::tags::facts::{Carrier, Facts};
+use crate::tags::facts::{Carrier, Copies, Facts};
 use crate::tags::limits::{ANCHOR_KEYS_MAX, ANCHOR_LABELS_MAX};
 
 /// A thing of a node that anchors it.
@@ -36,6 +36,14 @@ impl Constraint {
     /// Whether it says something of `key`.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.keys.iter().any(|(other, _)| matches!(other, KeyRef::Key(name) if name == key))
+    }
+
+    /// What holds of a node of which the one or the other holds.
+    fn or(&self, other: &Self) -> Self {
+        Self {
+            keys: self.keys.iter().filter(|key| other.keys.contains(key)).cloned().collect(),
+            labels: self.labels.iter().filter(|label| other.labels.contains(label)).cloned().collect(),
+        }
     }
 
     fn add(&mut self, key: KeyRef, source: Source) {
@@ -113,11 +121,67 @@ pub(crate) struct Held<M> {
     pub(crate) ends: Option<Ends>,
     /// With what the statement has made the node that it is.
     pub(crate) made: Option<Arc<M>>,
+    /// Which elements it holds.
+    pub(crate) holds: Holds<M>,
+}
+
+/// Which elements a value holds, itself or in lists.
+#[derive(Debug)]
+pub(crate) enum Holds<M> {
+    /// Those that its name may hold anywhere in the text.
+    AsNamed,
+    /// None.
+    Nothing,
+    /// Nodes, and no map.
+    Nodes,
+    /// Relationships, and no map.
+    Relationships,
+    /// Maps with these entries: `{node: n, relationship: r}`.
+    Maps(Arc<Vec<(String, Held<M>)>>),
 }
 
 impl<M> Default for Held<M> {
     fn default() -> Self {
-        Self { node: Arc::default(), is_bound: false, value: Source::Unknown, ends: None, made: None }
+        Self {
+            node: Arc::default(),
+            is_bound: false,
+            value: Source::Unknown,
+            ends: None,
+            made: None,
+            holds: Holds::AsNamed,
+        }
+    }
+}
+
+impl<M> Clone for Holds<M> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::AsNamed => Self::AsNamed,
+            Self::Nothing => Self::Nothing,
+            Self::Nodes => Self::Nodes,
+            Self::Relationships => Self::Relationships,
+            Self::Maps(entries) => Self::Maps(Arc::clone(entries)),
+        }
+    }
+}
+
+impl<M> Holds<M> {
+    /// What a value holds that may be either.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nothing, one) | (one, Self::Nothing) => one,
+            (Self::Nodes, Self::Nodes) => Self::Nodes,
+            (Self::Relationships, Self::Relationships) => Self::Relationships,
+            _ => Self::AsNamed,
+        }
+    }
+
+    /// What a property of it, or an entry, holds.
+    fn inside(self) -> Self {
+        match self {
+            Self::Nothing | Self::Nodes | Self::Relationships => Self::Nothing,
+            Self::Maps(_) | Self::AsNamed => Self::AsNamed,
+        }
     }
 }
 
@@ -144,6 +208,7 @@ impl<M> Held<M> {
             value: self.value.clone(),
             ends: self.ends.clone(),
             made: self.made.clone(),
+            holds: self.holds.clone(),
         }
     }
 }
@@ -202,13 +267,6 @@ impl<'a, M> Env<'a, M> {
         }
     }
 
-    /// The same variables, none of which counts as a node that a pattern has found.
-    pub(crate) fn unbound(&self) -> Self {
-        let mut env = self.clone();
-        env.vars.values_mut().for_each(|held| held.is_bound = false);
-        env
-    }
-
     /// What is said about the nodes of `name`.
     pub(crate) fn node(&self, name: &str) -> Arc<Constraint> {
         self.get(name).map(|held| Arc::clone(&held.node)).unwrap_or_default()
@@ -233,28 +291,93 @@ impl<'a, M> Env<'a, M> {
     }
 
     /// What a variable holds that is bound to the value of `expr`, of which these are the facts.
-    pub(crate) fn held(&self, expr: &Expr<'a>, facts: &Facts<'a>) -> Held<M> {
+    pub(crate) fn held(&self, expr: &'a Expr<'a>, facts: &Facts<'a>) -> Held<M> {
         if let Some(held) = expr.variable().and_then(|name| self.get(name.as_str())) {
             return held.copy();
         }
-        Held { node: self.only_node(facts), value: self.source(expr), ..Held::default() }
+        if let Some(entry) = self.entry(expr) {
+            return entry;
+        }
+        Held {
+            node: self.only_node(facts),
+            value: self.source(expr),
+            holds: self.maps(expr).unwrap_or_else(|| self.holds(facts)),
+            ..Held::default()
+        }
     }
 
     /// The same for an item of a list.
-    pub(crate) fn held_item(&self, list: &Expr<'a>, facts: &Facts<'a>) -> Held<M> {
-        Held { node: self.only_node(facts), value: self.source(list).item(), ..Held::default() }
+    pub(crate) fn held_item(&self, list: &'a Expr<'a>, facts: &Facts<'a>) -> Held<M> {
+        let holds = self.maps(list).unwrap_or_else(|| self.holds(facts));
+        Held { node: self.only_node(facts), value: self.source(list).item(), holds, ..Held::default() }
     }
 
-    /// What is said about each node that a value may hold: something only if all of them are those of one variable.
+    /// `edge.node` of a map whose entries are known. An entry that is not there is null.
+    fn entry(&self, expr: &Expr<'a>) -> Option<Held<M>> {
+        let [Term { operand: Operand::Variable(name), tail, signs, .. }] = expr.terms.as_slice() else {
+            return None;
+        };
+        let ([Tail::Key(key)], true) = (tail.as_slice(), signs.is_empty()) else { return None };
+        let Holds::Maps(entries) = &self.get(name.as_str())?.holds else { return None };
+        let held = entries.iter().find(|(name, _)| name == key.as_str()).map(|(_, held)| held.copy());
+        Some(held.unwrap_or_else(|| Held { holds: Holds::Nothing, ..Held::default() }))
+    }
+
+    /// The maps that `{node: n}` and `collect({node: n})` are.
+    fn maps(&self, expr: &'a Expr<'a>) -> Option<Holds<M>> {
+        match expr.alone()? {
+            Operand::Parenthesised(inside) => self.maps(inside),
+            Operand::Call(call) if call.function == "collect" => match call.arguments.as_slice() {
+                [collected] => self.maps(collected),
+                _ => None,
+            },
+            Operand::Map(map) => {
+                let mut copies = Copies::default();
+                let mut entries = Vec::new();
+                for (key, value) in &map.entries {
+                    let facts = Facts::of(value, &mut copies);
+                    entries.push((key.as_str().to_owned(), self.held(value, &facts)));
+                }
+                (!copies.are_too_many()).then(|| Holds::Maps(Arc::new(entries)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Which elements a value holds that has these facts.
+    fn holds(&self, facts: &Facts<'a>) -> Holds<M> {
+        let has_scope = !(facts.matches.is_empty() && facts.queries.is_empty() && facts.bindings.is_empty());
+        let is_nothing = |carrier: &Carrier<'a>| matches!(self.holds_of(carrier), Holds::Nothing);
+        if has_scope || !facts.in_maps.iter().all(is_nothing) {
+            return Holds::AsNamed;
+        }
+        let each = facts.carried.iter().map(|carrier| self.holds_of(carrier));
+        each.fold(Holds::Nothing, Holds::or)
+    }
+
+    /// Which elements a carrier stands for.
+    pub(crate) fn holds_of(&self, carrier: &Carrier<'_>) -> Holds<M> {
+        let named = |name: &str| self.get(name).map_or(Holds::AsNamed, |held| held.holds.clone());
+        match carrier {
+            Carrier::Name(name) => named(name),
+            Carrier::Inside(name) => named(name).inside(),
+            Carrier::Node => Holds::Nodes,
+            Carrier::Relationship => Holds::Relationships,
+            Carrier::Any => Holds::AsNamed,
+        }
+    }
+
+    /// What is said about each node that a value may hold: what is said of each variable that it may come from.
     pub(crate) fn only_node(&self, facts: &Facts<'a>) -> Arc<Constraint> {
         let has_scope = !(facts.matches.is_empty() && facts.queries.is_empty() && facts.bindings.is_empty());
-        let mut carried = facts.carried.iter();
-        match carried.next() {
-            Some(first @ Carrier::Name(name)) if !has_scope && carried.all(|other| other == first) => {
-                self.node(name)
-            }
-            _ => Arc::default(),
-        }
+        let named = |carrier: &Carrier<'a>| match carrier {
+            Carrier::Name(name) => Some(self.node(name)),
+            _ => None,
+        };
+        let mut each = facts.carried.iter().map(named);
+        let Some(Some(first)) = each.next().filter(|_| !has_scope) else { return Arc::default() };
+        each.try_fold(first, |all, one| one.map(|one| if all == one { all } else { Arc::new(all.or(&one)) }))
+            .unwrap_or_default()
     }
 
     /// What is in scope behind a projection, whose items have these facts. All items see the variables before it.

@@ -35,6 +35,8 @@ pub(crate) struct Made {
     whole: Option<BTreeSet<String>>,
     /// The labels of a node that is made, if they are known.
     labels: Option<BTreeSet<String>>,
+    /// The labels of a node that is found.
+    found_by: Vec<String>,
     is_fresh: bool,
     own: Own,
 }
@@ -54,7 +56,7 @@ pub(super) enum Own {
 impl Made {
     /// A node that a pattern has found.
     pub(super) fn found(constraint: BoundConstraint) -> Self {
-        Self { keys: constraint.keys, ..Self::default() }
+        Self { keys: constraint.keys, found_by: constraint.labels, ..Self::default() }
     }
 
     /// A node that the statement makes. `keys`: `None` if they are not known.
@@ -64,7 +66,7 @@ impl Made {
     ) -> Self {
         let is_whole = keys.is_some();
         let (keys, unknown) = parted(keys.as_deref().unwrap_or_default());
-        Self { keys, whole: is_whole.then_some(unknown), labels, is_fresh: true, own: Own::Nothing }
+        Self { keys, whole: is_whole.then_some(unknown), labels, is_fresh: true, ..Self::default() }
     }
 
     pub(super) fn with(&self, own: Own) -> Self {
@@ -73,12 +75,13 @@ impl Made {
 
     /// The same node with all of its keys replaced by these.
     pub(super) fn replaced(&self, keys: Option<&[(String, Option<Classes>)]>) -> Self {
-        let Some(keys) = keys else { return Self { labels: None, is_fresh: false, ..Self::default() } };
+        let found_by = self.found_by.clone();
+        let Some(keys) = keys else { return Self { found_by, ..Self::default() } };
         let (mut classes, unknown) = parted(keys);
         // Ids never change.
         let ids = self.keys.iter().filter(|(key, _)| !matches!(key, KeyRef::Key(_)));
         classes.extend(ids.map(|(key, classes)| (key.clone(), classes.clone())));
-        Self { keys: classes, whole: Some(unknown), ..Self::default() }
+        Self { keys: classes, whole: Some(unknown), found_by, ..Self::default() }
     }
 }
 
@@ -117,7 +120,8 @@ impl Given {
 
     /// What is known of a node, whatever else the statement does to it.
     pub(super) fn cover(&self, node: &Made) -> Cover {
-        let mut cover = Cover { is_fresh: node.is_fresh, ..Cover::default() };
+        let found_by = node.found_by.clone();
+        let mut cover = Cover { is_fresh: node.is_fresh, found_by, ..Cover::default() };
         let mut but = node.whole.clone().unwrap_or_default();
         for (key, classes) in &node.keys {
             let known = match (key, &node.own) {

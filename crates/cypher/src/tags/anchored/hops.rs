@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::syntax::tree::{Element, Path};
-use crate::tags::anchored::env::{Constraint, Env, Held, is_one};
+use crate::tags::anchored::env::{Constraint, Env, Held, Holds, is_one};
 use crate::tags::needs::has_relationship;
 
 /// An end of a relationship of a path.
@@ -91,12 +91,16 @@ impl Hops {
                 (Element::Node(_), Some(name)) => {
                     let name = name.as_str();
                     let made = env.get(name).and_then(|held| held.made.clone());
-                    env.set(name, Held { node: env.node(name), is_bound: true, made, ..Held::default() });
+                    let holds = Holds::Nodes;
+                    env.set(
+                        name,
+                        Held { node: env.node(name), is_bound: true, made, holds, ..Held::default() },
+                    );
                 }
                 (Element::Relationship(one), Some(name)) => {
                     let ends = self.roles(at).filter(|_| is_one(one));
                     let ends = ends.map(|[left, right]| Env::<M>::ends(one, &left.node, &right.node));
-                    env.set(name.as_str(), Held { ends, ..Held::default() });
+                    env.set(name.as_str(), Held { ends, holds: Holds::Relationships, ..Held::default() });
                 }
                 _ => {}
             }

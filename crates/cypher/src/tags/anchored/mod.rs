@@ -32,7 +32,7 @@
 //! | rule | construct | touch |
 //! |---|---|---|
 //! | W1 | `CREATE (n:A {…})` | `NodeCreated`, `NewLabel(A)` of a node that is made, with its whole map: a key that it does not have has no class |
-//! | W2 | `MERGE (n:A {…})` | W1; behind it, and in `ON MATCH`, n is a node that the pattern has found |
+//! | W2 | `MERGE (n:A {…})` | W1; behind it, and in `ON MATCH`, n is a node that the pattern has found. W1 alone if the counters show that each `MERGE` has made its nodes (`made`) |
 //! | W3 | a new relationship | its type with both ends; a node that the statement makes is `fresh` |
 //! | W4 | a bare variable in `CREATE` that is not followed | it may be bound: no constraint, not fresh |
 //! | W5 | `SET n.k = v`, `n += map`, `REMOVE n.k` | `NodeKey(k)`, `KeyLost(k)`, `KeyGained(k)` |
@@ -79,6 +79,7 @@ mod env;
 mod foreign;
 mod given;
 mod hops;
+mod made;
 mod needs;
 mod shape;
 mod sources;
@@ -91,3 +92,4 @@ pub use env::KeyRef;
 pub use foreign::TouchedNodes;
 pub use shape::{AnchoredNeed, AnchoredRead, BoundConstraint, NeedFact, NeedRole, ReadShape};
 pub use sources::Classes;
+pub use told::label_pair;

@@ -7,7 +7,7 @@ use crate::syntax::tree::{
     Clause, Element, Expr, Filter, LabelExpr, Match, Name, Path, Projection, Query, Relationship, Scope,
     Subquery,
 };
-use crate::tags::anchored::env::{Constraint, Ends, Env, Held};
+use crate::tags::anchored::env::{Constraint, Ends, Env, Held, Holds};
 use crate::tags::anchored::hops::{HopRole, Hops};
 use crate::tags::anchored::shape::{NeedFact, Needs, Role};
 use crate::tags::facts::{Carrier, Copies, Facts, Read};
@@ -116,9 +116,9 @@ impl<'a> Walk<'a, '_> {
 
     fn call(&mut self, call: &'a Subquery<'a>, env: &mut ReadEnv<'a>) {
         let inner = match &call.scope {
-            Scope::All => env.clone(),
             // `CALL { WITH a … }` takes what its first clause names; of `CALL (a) { … }` that clause is no such `WITH`.
-            Scope::Names(names) if names.is_empty() => env.unbound(),
+            Scope::All => env.clone(),
+            Scope::Names(names) if names.is_empty() => env.clone(),
             Scope::Names(names) => env.only(|name| names.iter().any(|other| other.as_str() == name)),
         };
         let is_closed = matches!(&call.scope, Scope::Names(names) if names.is_empty());
@@ -143,8 +143,8 @@ impl<'a> Walk<'a, '_> {
 
     /// R8: the elements that the client gets.
     fn result(&mut self, projection: &'a Projection<'a>, facts: &[Facts<'a>], env: &ReadEnv<'a>) {
-        for carrier in facts.iter().flat_map(|facts| &facts.carried) {
-            let kinds = self.names.kinds(std::slice::from_ref(carrier));
+        for (of, carrier) in facts.iter().flat_map(|of| of.carried.iter().map(move |carrier| (of, carrier))) {
+            let kinds = self.kinds(carrier, of, env);
             self.whole(&kinds, &Said::of(carrier, env));
         }
         if projection.is_all {
@@ -199,8 +199,13 @@ impl<'a> Walk<'a, '_> {
         let facts = Facts::of(expr, &mut self.copies);
         for read in &facts.reads {
             match read {
-                Read::Key(of, key) => self.each(of, env, |walk, kinds, of| walk.key(kinds, key, of)),
-                Read::AnyKey(of) => self.each(of, env, Self::any_key),
+                Read::Key(of, key) => {
+                    // An entry of a map is no property.
+                    let elements = |of: &&Carrier<'a>| !matches!(env.holds_of(of), Holds::Maps(_));
+                    let of: Vec<Carrier<'a>> = of.iter().filter(elements).copied().collect();
+                    self.each(&of, (&facts, env), |walk, kinds, of| walk.key(kinds, key, of));
+                }
+                Read::AnyKey(of) => self.each(of, (&facts, env), Self::any_key),
                 Read::Labels(of, labels) => {
                     let node = match of.as_slice() {
                         [only] => Said::of(only, env).node,
@@ -225,12 +230,26 @@ impl<'a> Walk<'a, '_> {
     fn each(
         &mut self,
         carriers: &[Carrier<'a>],
-        env: &ReadEnv<'a>,
+        (facts, env): (&Facts<'a>, &ReadEnv<'a>),
         mut need: impl FnMut(&mut Self, &Kinds<'a>, &Said),
     ) {
         for carrier in carriers {
-            let kinds = self.names.kinds(std::slice::from_ref(carrier));
+            let kinds = self.kinds(carrier, facts, env);
             need(self, &kinds, &Said::of(carrier, env));
+        }
+    }
+
+    /// The kinds of the elements that a carrier of an expression with these facts stands for at this place.
+    fn kinds(&self, carrier: &Carrier<'a>, facts: &Facts<'a>, env: &ReadEnv<'a>) -> Kinds<'a> {
+        let named = self.names.kinds(std::slice::from_ref(carrier));
+        if facts.may_hold_in_map(carrier) {
+            return named;
+        }
+        match env.holds_of(carrier) {
+            Holds::Nothing => Kinds::none(),
+            Holds::Nodes => Kinds::node(),
+            Holds::Relationships => Kinds { node: false, ..named },
+            Holds::Maps(_) | Holds::AsNamed => named,
         }
     }
 

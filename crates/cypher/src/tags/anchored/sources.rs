@@ -220,6 +220,17 @@ impl Source {
         Some(values)
     }
 
+    /// How many items the list has, in a run with these parameters; `None` if that is not known.
+    pub(crate) fn length(&self, arguments: &Arguments) -> Option<i64> {
+        if let Self::List(items, _) = self {
+            return i64::try_from(items.len()).ok();
+        }
+        match self.values(arguments, &mut VALUES_MAX.clone())?.as_slice() {
+            [Value::List(items)] => i64::try_from(items.len()).ok(),
+            _ => None,
+        }
+    }
+
     /// The classes of values to which something is equal: `None` if they are not known, if one of them has no class, if there
     /// are none, or too many. Then nobody can tell what is equal to one of them.
     pub(crate) fn classes(&self, arguments: &Arguments) -> Option<Classes> {

@@ -11,6 +11,8 @@ use hopcache_core::tags::{
     TouchedRole,
 };
 
+use hopcache_core::write_position::LabelPair;
+
 use crate::tags::anchored::conflict::{AnchoredTouch, AnchoredWrite, Cover, Others};
 use crate::tags::anchored::env::{Constraint, KeyRef};
 use crate::tags::anchored::shape::ReadShape;
@@ -153,17 +155,29 @@ impl AnchoredWrite {
     }
 }
 
+/// Two labels, as a question whether a node has both of them, and what may give a node both.
+#[must_use]
+pub fn label_pair(labels: [Box<str>; 2]) -> (String, LabelPair) {
+    let quoted = |label: &str| format!("`{}`", label.replace('`', "``"));
+    let [one, other] = &labels;
+    let question = format!("MATCH (n:{}:{}) RETURN 1 AS both LIMIT 1", quoted(one), quoted(other));
+    let pair = LabelPair {
+        changed: [TagSubject::LabelAt(one).into(), TagSubject::LabelAt(other).into()],
+        any_changed: TagSubject::EveryLabelAt.into(),
+        made: TagSubject::Label(one).into(),
+        any_made: TagSubject::EveryLabel.into(),
+        labels,
+    };
+    (question, pair)
+}
+
 impl AnchoredTouch {
     fn refine(&self, refiner: &mut Refiner) {
         let classes: Vec<Vec<Vec<ClassId>>> = self.roles.iter().map(classes_of).collect();
         let keys: Vec<Vec<(Key<&str>, &[ClassId])>> =
             self.roles.iter().zip(&classes).map(|(role, classes)| keys_of(role, classes)).collect();
         let all_but: Vec<Option<Vec<&str>>> = self.roles.iter().map(all_but).collect();
-        let labels: Vec<Vec<&str>> = self
-            .roles
-            .iter()
-            .map(|role| role.labels.iter().flatten().map(String::as_str).collect())
-            .collect();
+        let labels: Vec<Vec<&str>> = self.roles.iter().map(labels).collect();
         let role = |(at, role): (usize, &Cover)| TouchedRole {
             keys: &keys[at],
             all_but: all_but[at].as_deref(),
@@ -193,6 +207,14 @@ fn keys_of<'a>(role: &'a Cover, classes: &'a [Vec<ClassId>]) -> Vec<(Key<&'a str
         .zip(classes)
         .map(|((key, _), classes)| (key.told(), classes.as_slice()))
         .collect()
+}
+
+/// All that the node may have, or else those by which it was found.
+fn labels(role: &Cover) -> Vec<&str> {
+    match &role.labels {
+        Some(labels) => labels.iter().map(String::as_str).collect(),
+        None => role.found_by.iter().map(String::as_str).collect(),
+    }
 }
 
 fn all_but(role: &Cover) -> Option<Vec<&str>> {

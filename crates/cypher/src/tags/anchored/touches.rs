@@ -23,6 +23,15 @@ use crate::tags::touches::{Cause, created_names, has_keys, merged_names};
 
 pub(super) type WriteEnv<'a> = Env<'a, Made>;
 
+/// What each `MERGE` of nodes does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Merges {
+    /// It finds nodes, or makes them.
+    FindOrMake,
+    /// It makes them.
+    Make,
+}
+
 /// What `query` may do, with what is known of each node; `None` if it copies too much, or calls a procedure that may write (T13), or has a
 /// clause that is not followed.
 pub(super) fn touches<'q, 'a>(
@@ -30,10 +39,11 @@ pub(super) fn touches<'q, 'a>(
     names: &'a Names<'q>,
     params: Params<'a, 'q>,
     arguments: &'a Arguments,
+    merges: Merges,
 ) -> Option<Vec<AnchoredTouch>> {
     let copies = Copies::default();
     let (found, given, calls) = (Vec::new(), Given::default(), false);
-    let mut walk = Walk { names, params, arguments, found, given, calls, copies };
+    let mut walk = Walk { names, params, arguments, merges, found, given, calls, copies };
     let env = Env::new(Arc::new(names.shadowed().clone()));
     walk.query(query, &env);
     if walk.copies.are_too_many() || walk.calls {
@@ -58,6 +68,7 @@ pub(super) struct Walk<'q, 'a> {
     names: &'a Names<'q>,
     pub(super) params: Params<'a, 'q>,
     pub(super) arguments: &'a Arguments,
+    merges: Merges,
     found: Vec<(Cause, TouchFact, Vec<Arc<Made>>)>,
     pub(super) given: Given,
     /// Whether it calls a procedure that may write, or has a clause that is not followed.
@@ -113,6 +124,13 @@ impl<'q> Walk<'q, '_> {
                     let names = created_names(path).map(|name| (name, made.get(name).cloned()));
                     fresh.extend(names.collect::<Vec<_>>());
                 }
+            }
+            Clause::Merge { path, on_create, .. }
+                if self.merges == Merges::Make && has_new_node(path, env) =>
+            {
+                let made = self.created(path, env, false);
+                fresh.extend(created_names(path).map(|name| (name, made.get(name).cloned())));
+                self.changes(on_create, env, fresh, Cause::LabelsAdded);
             }
             Clause::Merge { path, on_create, on_match } => {
                 let made = self.created(path, env, true);
@@ -406,6 +424,15 @@ impl<'q> Walk<'q, '_> {
         let kinds = self.names.kinds(elements);
         if kinds.is_none() { Kinds::any() } else { kinds }
     }
+}
+
+/// Whether the path has a node that is no variable of before.
+fn has_new_node(path: &Path<'_>, env: &WriteEnv<'_>) -> bool {
+    let is_new = |element: &Element<'_>| match element {
+        Element::Node(node) => node.name.as_ref().is_none_or(|name| env.get(name.as_str()).is_none()),
+        _ => false,
+    };
+    path.elements.iter().any(is_new)
 }
 
 impl<'q> WriteEnv<'q> {

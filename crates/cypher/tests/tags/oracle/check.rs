@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, Touched};
+use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, Touched, Viewer};
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WritePositionTable};
 use hopcache_cypher::tags::anchored::{AnchoredRead, AnchoredWrite, ReadShape};
@@ -87,7 +87,7 @@ fn told(writes: &[Written]) -> WritePositionTable {
 
 /// Whether such a node ends the read.
 fn ends(table: &WritePositionTable, read: &Prepared) -> bool {
-    let needed = table.needed_by(NAME, Depends::OnNeeds(&read.told, &read.classes));
+    let needed = table.needed_by(NAME, Depends::OnNeeds(&read.told, &read.classes, Viewer::default()));
     needed.and_then(|needed| needed.position()).is_some_and(|needed| needed.id.0 > 0)
 }
 

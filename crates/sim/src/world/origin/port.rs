@@ -63,6 +63,9 @@ impl Origin for OriginPort {
         if run.statement.ends_with("AS degree") {
             return self.shared.tell_degree(run).await;
         }
+        if run.statement.ends_with("AS both LIMIT 1") {
+            return self.shared.tell_both(self.by, run).await;
+        }
         if capture::is_question(run) {
             let told = self.shared.tell_changes(run);
             tokio::time::sleep(Millis(1).duration()).await;

@@ -262,11 +262,15 @@ impl ScriptedOrigin {
     }
 
     fn commit_write(&self, by: WrittenBy, write: WriteStatement) -> i64 {
-        let (WrittenBy { by, number }, touches) = (by, write.touches);
+        let WrittenBy { by, number } = by;
         let mut state = self.state.lock();
         let taken = state.transactions.take(by, write);
+        let touches = write.touches_where(state.has_both(state.version));
         state.version += taken.ids;
         let written = state.version;
+        if write.makes_both() && !state.has_both(written) {
+            state.both_since = Some(written);
+        }
         state.captured.note(written, write);
         drop(state);
         let version = u32::try_from(written).unwrap_or(0);

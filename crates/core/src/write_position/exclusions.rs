@@ -1,0 +1,89 @@
+//! Labels that no node has both of: what a write did to a `:Post` concerns no `:User`.
+//!
+//! Neo4j was asked, and no node had both. That holds until a write may have given a node both: one that changes either label of a node
+//! that was there, that makes a node with both, that says nothing of its labels, or that did not go through this cluster. Whether there
+//! was one is in the marks, so it is looked up when a read is judged.
+//!
+//! A touch after the answer is of a node that had its label when the write found it. If the node had, or got, the other label as well, then
+//! some write after the answer has given it both, and the exclusion is over. Touches before the answer are not known to be of others.
+
+use std::collections::BTreeMap;
+
+use super::TagPositions;
+use super::names::{NameId, NameTable};
+use crate::bookmark::TransactionId;
+use crate::limits::EXCLUSIONS_MAX;
+use crate::tags::{TagId, Viewer};
+
+/// Plain data: two labels, and the tags of the writes that may give a node both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelPair {
+    /// The labels.
+    pub labels: [Box<str>; 2],
+    /// For each label: a node that was there gets it or loses it.
+    pub changed: [TagId; 2],
+    /// The same of labels that are not known.
+    pub any_changed: TagId,
+    /// A node is made with the first label.
+    pub made: TagId,
+    /// A node is made with labels that are not known.
+    pub any_made: TagId,
+}
+
+/// Pairs of labels, each with what was asked about it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Exclusions(BTreeMap<(Viewer, [NameId; 2]), Exclusion>);
+
+#[derive(Debug, Clone)]
+struct Exclusion {
+    pair: LabelPair,
+    /// The state that was asked had seen this transaction.
+    from: TransactionId,
+    /// It had seen no later one than this.
+    to: TransactionId,
+}
+
+impl Exclusions {
+    /// Returns whether there was any.
+    pub(super) fn forget(&mut self) -> bool {
+        let had_any = !self.0.is_empty();
+        self.0.clear();
+        had_any
+    }
+
+    pub(super) fn put(
+        &mut self,
+        (viewer, pair): (Viewer, LabelPair),
+        (from, to): (TransactionId, TransactionId),
+        names: &mut NameTable,
+    ) {
+        let [one, other] = &pair.labels;
+        let Some(place) =
+            names.know(one).zip(names.know(other)).map(|(one, other)| (viewer, sorted(one, other)))
+        else {
+            return;
+        };
+        if self.0.len() >= EXCLUSIONS_MAX && !self.0.contains_key(&place) {
+            self.0.pop_first();
+        }
+        self.0.insert(place, Exclusion { pair, from, to });
+    }
+}
+
+impl TagPositions {
+    /// The transaction after which no node was touched that has both labels; `None` if that is not known.
+    pub(super) fn excluded_after(&self, viewer: Viewer, [one, other]: [NameId; 2]) -> Option<TransactionId> {
+        let Exclusion { pair, from, to } = self.exclusions.0.get(&(viewer, sorted(one, other)))?;
+        let is_later = |tag: &TagId| self.tags.get(tag).is_some_and(|mark| mark.last > *from);
+        let is_over = self.all().id > *from
+            || self.last_foreign() > *from
+            || pair.changed.iter().chain([&pair.any_changed]).any(is_later)
+            || self.tags.get(&pair.made).is_some_and(|mark| mark.may_have_made(*from, &[one, other]))
+            || self.tags.get(&pair.any_made).is_some_and(|mark| mark.may_have_made(*from, &[]));
+        (!is_over).then_some(*to)
+    }
+}
+
+const fn sorted(one: NameId, other: NameId) -> [NameId; 2] {
+    if one.0 < other.0 { [one, other] } else { [other, one] }
+}
