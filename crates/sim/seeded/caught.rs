@@ -86,6 +86,11 @@ const SCENES: [(Bug, &str); 16] = [
     (Bug::InMemoryWithoutLease, "admission::a_holder_without_its_lease_keeps_nothing"),
     (Bug::KeyGainedForgotten, "writes::anchors::a_node_that_gets_a_value_ends_its_readers"),
     (Bug::LeaseNotLookedAt, "writes::a_stopped_node_delays_a_write_by_its_lease_at_most"),
+    (
+        Bug::PairCountsUnaccounted,
+        "writes::anchors::labels_are_apart_only_as_far_as_all_transactions_are_known",
+    ),
+    (Bug::PairForgetsLabels, "writes::anchors::labels_that_no_node_has_both_of_keep_each_others_reads"),
     (Bug::PurgeByRefused, "writes::refused::a_write_that_is_rolled_back_ends_reads_of_keys_alone"),
     (Bug::SilentHolderAwaited, "promises::a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease"),
     (Bug::TellingDropped, "writes::the_next_telling_brings_what_ended_during_the_last_one"),
