@@ -11,7 +11,7 @@ pub const COMMIT_BATCH_LEN_MAX: usize = 256;
 /// Bytes of copies that are sent to the store together, besides the first. To seal them takes a worker about a millisecond.
 pub const COMMIT_BATCH_BYTES_MAX: usize = 256 << 10;
 /// A result that comes so soon after the one before it, in ms, is part of a load: its commit waits for no poll of the store.
-pub const COMMIT_LOAD_GAP_MS: u64 = 10;
+pub const COMMIT_LOAD_GAP_MS: u64 = 2;
 /// How long a commit waits for others under load.
 pub const COMMIT_LOAD_WAIT_MS: u64 = 5;
 /// How long a commit waits for the node's next poll of the store, at most. A quarter of its lease may be less.
