@@ -13,6 +13,7 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
     for node in &cluster.nodes {
         node.ask(&request).await;
     }
+    cluster.redis.committed().await;
     let before = cluster.redis.calls();
     // A node asks for the home database of whom it has just accepted, and for the server's edition: that is no hit's doing.
     let own = ["RETURN 1", "CALL dbms.components()"];

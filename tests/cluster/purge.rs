@@ -16,6 +16,7 @@ async fn a_purge_through_one_node_is_seen_by_all() {
     for node in &cluster.nodes {
         assert_eq!(node.ask(&request).await.value(), 1);
     }
+    cluster.redis.committed().await;
     let explained = cluster.nodes[(place + 1) % 3].explain(&statement, &json!({})).await;
     assert_eq!(explained["entry"]["state"], "fresh", "{explained}");
     assert_eq!(explained["entry"]["stored_by"], cluster.nodes[place].name.as_str(), "{explained}");

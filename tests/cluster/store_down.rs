@@ -58,6 +58,7 @@ async fn without_redis_requests_are_answered_and_collapse() {
     let again = http::query("RETURN 'the store is back' AS what", &json!({}));
     let reply = cluster.nodes[0].ask(&again).await;
     assert!(reply.header("cache-status").contains("; stored"), "{reply}");
+    cluster.redis.committed().await;
     assert_eq!(cluster.redis.keys("hopcache:*:e").len(), 1);
 }
 

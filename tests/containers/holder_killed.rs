@@ -148,6 +148,7 @@ async fn check_what_is_stored(
     (owner, others): (usize, &[usize]),
     stored_before: f64,
 ) {
+    world.committed().await;
     let entry = world.nodes[others[0]].explain(statement).await["entry"].clone();
     assert!(entry["stored_by"].is_string(), "nothing is stored: {entry}");
     assert_ne!(entry["stored_by"], world.nodes[owner].name.as_str(), "a late write of the dead: {entry}");

@@ -75,6 +75,7 @@ fn a_stream_cut_in_the_middle_stores_nothing() {
             world.nodes[0].ask(&request).await.status == 202
         })
         .await;
+        world.committed().await;
         assert_eq!(redis::keys(world.redis_addr(), &format!("hopcache:*{key}*:e")).await.len(), 1, "{key}");
         let again = world.nodes[1].ask(&request).await;
         assert_eq!(again.json()["data"]["values"].as_array().map(Vec::len), Some(20_000));

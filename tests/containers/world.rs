@@ -17,6 +17,7 @@ use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore
 
 use super::docker::{self, Container, Network};
 use super::node::Node;
+use super::redis;
 use crate::support::bolt_proxy::BoltProxy;
 use crate::support::http::{self, Reply};
 use crate::support::pace::Slowness;
@@ -210,6 +211,14 @@ impl World {
         for node in &self.nodes {
             node.wait_for_members(self.nodes.len()).await;
         }
+    }
+
+    /// Waits until every result that was answered is stored: a node answers first, and holds the lease until the commit.
+    pub async fn committed(&self) {
+        until("what was answered is stored", Duration::from_secs(10), async || {
+            redis::keys(self.redis_addr(), "hopcache:*:l").await.is_empty()
+        })
+        .await;
     }
 
     /// Place of the node that owns a query, and those of the others.

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::differential::http::Request;
-use crate::differential::start::{Node, Setup, nowhere, setting};
+use crate::differential::start::{Node, Setup, nowhere, setting, wait_until};
 
 pub struct Ran {
     pub code: i32,
@@ -64,6 +64,8 @@ fn explain_says_why_something_is_or_is_not_kept() {
     assert_eq!((&cold["class"], &cold["entry"]), (&Value::from("unknown"), &Value::Null));
     assert!(cold["why_no_entry"].is_string());
     hopcache(&node, &["query", "RETURN $p AS x", "-p", "p=1"]);
+    // A node answers first, and then stores.
+    wait_until("the result is stored", || !explain(&["RETURN $p AS x", "-p", "p=1"])["entry"].is_null());
     let warm = explain(&["RETURN $p AS x", "-p", "p=1"]);
     assert_eq!((&warm["class"], &warm["owner"]), (&Value::from("read"), &Value::from("node-a")));
     assert_eq!(warm["entry"]["state"], "fresh");

@@ -68,7 +68,8 @@ fn brief(reply: Option<&Reply>) -> String {
     reply.map_or_else(|| "none".to_owned(), |reply| format!("{:.600}", reply.to_string()))
 }
 
-fn entries(cluster: &Cluster) -> usize {
+async fn entries(cluster: &Cluster) -> usize {
+    cluster.redis.committed().await;
     cluster.redis.keys("hopcache:*:e").len()
 }
 
@@ -81,7 +82,7 @@ async fn assert_unharmed(cluster: &Cluster, entries_before: usize) {
         assert_eq!(node.admin("/livez").await.unwrap().status, 200);
         assert!(!node.log().contains("panicked"), "{} panicked", node.name);
     }
-    assert_eq!(entries(cluster), entries_before);
+    assert_eq!(entries(cluster).await, entries_before);
 }
 
 /// Starts three nodes that hold the canary.
@@ -92,7 +93,7 @@ async fn start() -> (Cluster, usize) {
     for node in &cluster.nodes {
         assert_eq!(http::ask(node.addrs.client, &good).await.unwrap().value(), CANARY);
     }
-    assert_eq!(entries(&cluster), 1);
+    assert_eq!(entries(&cluster).await, 1);
     (cluster, 1)
 }
 

@@ -117,6 +117,7 @@ async fn without_redis_at_the_start_a_node_serves_and_finds_it_later() {
     assert_eq!(node.log_count(STORE_AWAY), 1, "logged more than once: {}", node.log());
     let reply = node.ask(&request("start after")).await;
     assert!(reply.header("cache-status").contains("; stored"), "{reply}");
+    redis.committed().await;
     assert_eq!(redis.keys("hopcache:*:e").len(), 1);
     say("start without Redis: ready, degraded [store], answered; found by itself when it came");
 }

@@ -89,10 +89,11 @@ impl ScriptedCluster {
         self.nodes[0].ask(request).await
     }
 
-    /// Asks for a query that is not kept yet, so that it becomes an entry.
+    /// Asks for a query that is not kept yet, so that it becomes an entry of the store.
     pub async fn warm(&self, request: &Arc<[u8]>) {
         let reply = self.ask(request).await;
         assert!(reply.header("cache-status").contains("; stored"), "{reply}");
+        self.redis.committed().await;
     }
 
     /// Waits until the entry's soft TTL is over. Sends no client request, so that nothing refreshes the entry.

@@ -81,6 +81,7 @@ async fn join_after_the_store_lost_its_data() -> (f64, usize) {
     const READ: &str = "RETURN $k AS k, 'store empty' AS what";
     let mut cluster = Cluster::of(four(3)).await;
     warm_up(&cluster, READ, 3).await;
+    cluster.redis.committed().await;
     let stored = cluster.redis.keys("hopcache:*:e").len();
     assert!(stored > 0);
     let lost = keys().min(stored);

@@ -149,6 +149,7 @@ async fn without_a_name_a_session_is_its_clients_address_if_at_all() {
         node.ask(&http::query(&people.profile(), &json!({ "person": friend }))).await;
         let mut named = 0.0;
         if is_on {
+            until("the unnamed ones were taken", WAIT_MAX, async || observed("taken").await >= unnamed).await;
             // A round each: observations are sent in the order in which they came, so those of the requests before
             // these are done.
             for _ in 0..2 {

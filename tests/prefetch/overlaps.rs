@@ -77,6 +77,7 @@ async fn an_entry_of_the_same_anchor_that_is_about_to_expire_is_launched_and_use
         for person in persons.clone() {
             assert_eq!(friends_of(&cluster, &people, &session(person), 5 * person).await.status, 202);
         }
+        cluster.redis.committed().await;
         until("the wave's entries are over, or an overlap is launched", WAIT_MAX, async || {
             let mut is_over = true;
             for person in persons.clone().filter(|person| !asked.contains(person)).collect::<Vec<_>>() {

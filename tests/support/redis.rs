@@ -127,6 +127,12 @@ impl RedisServer {
             .collect()
     }
 
+    /// Waits until every result that was answered is stored: a node answers first, and holds the lease until the commit.
+    pub async fn committed(&self) {
+        let is_committed = async || self.keys("hopcache:*:l").is_empty();
+        until("what was answered is stored", Duration::from_secs(5), is_committed).await;
+    }
+
     /// Calls of each command since the start, those from scripts as well.
     pub fn calls(&self) -> BTreeMap<String, u64> {
         let mut reader = self.send("INFO commandstats").unwrap();

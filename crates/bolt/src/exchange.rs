@@ -137,7 +137,7 @@ impl Connection {
         let ended = outcome.unwrap_or(Err(RunFault::TimedOut));
         match &ended {
             Ok(_) => self.state = State::Ready,
-            Err(RunFault::Failed(_)) => self.recover(deadline).await,
+            Err(RunFault::Failed(_)) => Box::pin(self.recover(deadline)).await,
             Err(_) => {}
         }
         ended

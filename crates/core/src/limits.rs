@@ -31,6 +31,7 @@
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
 //! | transactions over HTTP | [`HTTP_TRANSACTIONS_MAX`] × about 2 KiB, and [`HOLDER_REQUESTS_SEEN_MAX`] × about 60 bytes = 4 MiB |
 //! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB |
+//! | results whose commits wait | [`COMMITS_QUEUED_BYTES_MAX`] = 16 MiB of copies that memory may have evicted, [`COMMITS_QUEUED_MAX`] × about 500 bytes, and what one batch is sealed to, 2 × [`COMMIT_BATCH_BYTES_MAX`] |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most [`PEER_ANSWER_BYTES_MAX`],
@@ -45,6 +46,7 @@ mod bodies;
 mod bolt_front;
 mod change_rate;
 mod clients;
+mod commits;
 mod console;
 mod cpu;
 mod credentials;
@@ -68,6 +70,7 @@ pub use bodies::*;
 pub use bolt_front::*;
 pub use change_rate::*;
 pub use clients::*;
+pub use commits::*;
 pub use console::*;
 pub use cpu::*;
 pub use credentials::*;

@@ -24,6 +24,7 @@ pub mod evidence;
 pub mod fields;
 pub mod form;
 pub mod gain;
+pub mod in_vain;
 mod params;
 pub mod precision;
 mod pull;

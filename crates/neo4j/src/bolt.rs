@@ -10,6 +10,7 @@ mod logins;
 mod prober;
 mod repeated;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -118,7 +119,8 @@ impl BoltOrigin {
         }
     }
 
-    /// One statement in one slot on one connection of `run`'s principal.
+    /// One statement in one slot on one connection of `run`'s principal. Each run moves this future once: what it seldom needs is
+    /// in boxes of its own.
     async fn run_as_is(
         &self,
         run: &OriginRun,
@@ -141,13 +143,14 @@ impl BoltOrigin {
         let deadline = Instant::now() + allowed;
         self.settings.login.check()?;
         let ticket = self.gate.admit()?;
-        let ended = self.gate.in_doubt_while(self.run_in_slot(run, (mode, text), deadline, &ticket)).await;
+        let ended =
+            self.gate.in_doubt_while(pin!(self.run_in_slot(run, (mode, text), deadline, &ticket))).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
         if says_how_busy(&ended) {
             slot.ended_as(pattern);
         }
         let ended = match ended {
-            Err(error) => Err(self.or_behind_bookmark(run, error).await),
+            Err(error) => Err(Box::pin(self.or_behind_bookmark(run, error)).await),
             ended => ended,
         };
         ended.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
@@ -163,7 +166,7 @@ impl BoltOrigin {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
         let newest = &self.settings.newest;
         if newest.must_ask(run, lent.opened()) {
-            self.ask_newest_on(&mut lent, run, deadline).await?;
+            Box::pin(self.ask_newest_on(&mut lent, run, deadline)).await?;
         }
         let (carried, bookmarks) = newest.carried_by(run, lent.opened());
         let begun = Instant::now();
@@ -186,7 +189,8 @@ impl BoltOrigin {
         let words = self.settings.marker.as_ref().and_then(|_| words_to_mark(run, text));
         let ended = match self.settings.marker.as_ref().zip(words.as_ref()) {
             Some((marker, words)) => {
-                let ended = connection.run_closed(&bolt_run, &marker.closing(words), &place).await;
+                let closing = marker.closing(words);
+                let ended = Box::pin(connection.run_closed(&bolt_run, &closing, &place)).await;
                 ended.map(|(finished, last)| (finished, last.as_ref().map(Marker::done)))
             }
             None => connection.run_tapped(&bolt_run, &place, tap).await.map(|finished| (finished, None)),
@@ -353,7 +357,7 @@ impl Origin for BoltOrigin {
         self.settings.login.check()?;
         let ticket = self.gate.admit()?;
         let whose = self.fingerprint(identity);
-        let verified = self.gate.in_doubt_while(self.verify_now(identity, &ticket)).await;
+        let verified = self.gate.in_doubt_while(pin!(self.verify_now(identity, &ticket))).await;
         ticket.report(verified.as_ref().err());
         verified.map_err(|fault| self.settings.login.blamed(&whose, fault).into())
     }

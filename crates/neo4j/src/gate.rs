@@ -15,7 +15,7 @@
 //! connection at a time. So no request waits for a server that is away, and the node finds the server again without any
 //! request.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -116,8 +116,7 @@ impl Gate {
     }
 
     /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
-    pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
-        let mut call = pin!(call);
+    pub(super) async fn in_doubt_while<T>(&self, mut call: Pin<&mut impl Future<Output = T>>) -> T {
         loop {
             if let Ok(ended) = timeout(Duration::from_millis(ORIGIN_DOUBT_MS), &mut call).await {
                 return ended;

@@ -12,6 +12,7 @@
 //! - What clients send is not learned: only what Neo4j answers is. What other nodes have written is a demand: a run must
 //!   carry it. If nothing that may be carried is as late, Neo4j is asked first, on the same connection (`asked`).
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 use hopcache_bolt::WholeResult;
@@ -54,9 +55,11 @@ impl NewestPositions {
     /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks.
     pub(super) fn asked(&self, database: &str, returned: &str, begun: Instant) -> Option<Position> {
         let returned = Bookmark::parse(returned)?;
-        let before = self.known.lock().get(&name_of(database)).copied();
+        let name = name_of(database);
+        let mut known = self.known.lock();
+        let before = known.get(&*name).copied();
         let own = own_position(&Bookmark::NONE, &returned, before.map(|sighting| sighting.position))?;
-        self.note(database, own, begun);
+        note(&mut known, name, own, begun);
         Some(own)
     }
 
@@ -90,13 +93,13 @@ impl NewestPositions {
     pub(super) fn failed(&self, run: &OriginRun, carried: &Bookmark, fault: &OriginFault) {
         let may_have_waited = *fault == OriginFault::TimedOut || fault.is_bookmark_timeout();
         if !carried.is_empty() && may_have_waited {
-            self.known.lock().pop(&name_of(&run.database));
+            self.known.lock().pop(&*name_of(&run.database));
         }
     }
 
     /// The client's bookmarks, and the newest position.
     fn carried(&self, database: &str, opened: Instant, client: &Bookmark) -> Bookmark {
-        let known = self.known.lock().get(&name_of(database)).copied();
+        let known = self.known.lock().get(&*name_of(database)).copied();
         let known = known.filter(|sighting| opened <= sighting.at);
         client.clone().with(known.map(|sighting| sighting.position))
     }
@@ -111,33 +114,35 @@ impl NewestPositions {
         begun: Instant,
     ) -> Option<ReadRange> {
         let returned = Bookmark::parse(returned)?;
-        let before = self.known.lock().get(&name_of(database)).copied();
+        let name = name_of(database);
+        let mut known = self.known.lock();
+        let before = known.get(&*name).copied();
         let own = own_position(&sent, &returned, before.map(|sighting| sighting.position))?;
         let Some(range) = ReadRange::new(sent, own) else {
-            self.known.lock().pop(&name_of(database));
+            known.pop(&*name);
             return None;
         };
-        self.note(database, own, begun);
+        note(&mut known, name, own, begun);
         Some(range)
     }
+}
 
-    /// Keeps the later of two positions. A position that was seen before the run was sent, and is later than the run's own,
-    /// shows that ids have gone back: then the run's own replaces it.
-    fn note(&self, database: &str, own: Position, begun: Instant) {
-        // Neo4j carries out administration in `system`, whatever database its client has named.
-        let name = if own.database == DatabaseUuid::SYSTEM { "system".to_owned() } else { name_of(database) };
-        if name.is_empty() || name.len() > DATABASE_NAME_BYTES_MAX {
-            return;
-        }
-        let mut known = self.known.lock();
-        let overlaps = |before: &Sighting| before.position.database == own.database && before.at >= begun;
-        let id = known
-            .get(&name)
-            .copied()
-            .filter(overlaps)
-            .map_or(own.id, |before| before.position.id.max(own.id));
-        known.put(name, Sighting { position: Position { id, ..own }, at: Instant::now() });
+/// Keeps the later of two positions. A position that was seen before the run was sent, and is later than the run's own, shows that
+/// ids have gone back: then the run's own replaces it.
+fn note(known: &mut LruCache<String, Sighting>, name: Cow<'_, str>, own: Position, begun: Instant) {
+    // Neo4j carries out administration in `system`, whatever database its client has named.
+    let name = if own.database == DatabaseUuid::SYSTEM { Cow::Borrowed("system") } else { name };
+    if name.is_empty() || name.len() > DATABASE_NAME_BYTES_MAX {
+        return;
     }
+    let at = Instant::now();
+    let Some(before) = known.get_mut(&*name) else {
+        known.put(name.into_owned(), Sighting { position: own, at });
+        return;
+    };
+    let overlaps = before.position.database == own.database && before.at >= begun;
+    let id = if overlaps { before.position.id.max(own.id) } else { own.id };
+    *before = Sighting { position: Position { id, ..own }, at };
 }
 
 /// Which of the returned positions is the database's own. A bookmark of another database comes back beside it.
@@ -155,8 +160,12 @@ fn own_position(sent: &Bookmark, returned: &Bookmark, known: Option<Position>) -
 }
 
 /// Neo4j's names are ASCII, and their case does not matter.
-fn name_of(database: &str) -> String {
-    database.to_ascii_lowercase()
+fn name_of(database: &str) -> Cow<'_, str> {
+    if database.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(database.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(database)
+    }
 }
 
 #[cfg(test)]

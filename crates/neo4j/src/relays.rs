@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,7 +165,8 @@ impl Relays {
     async fn open(&self, auth: &Auth, dialect: Dialect) -> Result<Relay, OriginFault> {
         let gate = &self.shared.gate;
         let ticket = gate.admit()?;
-        let opened = gate.in_doubt_while(Relay::open(&self.address, auth, dialect, &self.options)).await;
+        let opened =
+            gate.in_doubt_while(pin!(Relay::open(&self.address, auth, dialect, &self.options))).await;
         if matches!(opened, Err(OpenError::TimedOut)) {
             ticket.note_silence();
         }

@@ -70,7 +70,7 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that seeds hardly show, each with the scene that fails with it.
-const SCENES: [(Bug, &str); 16] = [
+const SCENES: [(Bug, &str); 19] = [
     (Bug::AnothersEntryServed, "whose::two_clusters_on_one_store_before_two_servers"),
     (Bug::BatchToldLate, "writes::parts::what_a_long_statement_has_committed_is_seen_while_it_runs"),
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
@@ -85,6 +85,7 @@ const SCENES: [(Bug, &str); 16] = [
     (Bug::GrantLostAtNoCache, "misses::a_no_cache_run_knows_a_lease_whose_grant_was_lost"),
     (Bug::InMemoryWithoutLease, "admission::a_holder_without_its_lease_keeps_nothing"),
     (Bug::KeyGainedForgotten, "writes::anchors::a_node_that_gets_a_value_ends_its_readers"),
+    (Bug::LapsedCopyServed, "commit_queue::a_copy_whose_lease_has_lapsed_is_not_served"),
     (Bug::LeaseNotLookedAt, "writes::a_stopped_node_delays_a_write_by_its_lease_at_most"),
     (
         Bug::PairCountsUnaccounted,
@@ -92,6 +93,8 @@ const SCENES: [(Bug, &str); 16] = [
     ),
     (Bug::PairForgetsLabels, "writes::anchors::labels_that_no_node_has_both_of_keep_each_others_reads"),
     (Bug::PurgeByRefused, "writes::refused::a_write_that_is_rolled_back_ends_reads_of_keys_alone"),
+    (Bug::QueueDroppedAtLeave, "commit_queue::a_leaving_node_empties_its_queue"),
+    (Bug::QueueNotLookedAt, "commit_queue::an_evicted_copy_is_found_in_the_queue"),
     (Bug::SilentHolderAwaited, "promises::a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease"),
     (Bug::TellingDropped, "writes::the_next_telling_brings_what_ended_during_the_last_one"),
     (Bug::UnloggedForgotten, "writes::anchors::who_has_heard_of_a_write_puts_it_into_the_log"),

@@ -71,6 +71,7 @@ async fn a_stored_entry_of_before_a_bookmark_is_no_answer() {
     world.send(0, &plain).await.unwrap();
     world.origin.set_version(2);
     for (ask, expected) in [(&plain, 1), (&after(&plain, bookmark(2)), 2), (&after(&plain, bookmark(2)), 2)] {
+        committed(&world).await;
         world.nodes[0].memory.forget_all();
         world.pass(20).await;
         assert_eq!(version(&world.send(0, ask).await.unwrap()), expected);

@@ -73,6 +73,7 @@ async fn a_pattern_goes_direct_returns_and_goes_again() {
     assert_eq!((hits, direct), (0, 0), "too early to say");
     let (_, direct) = reads(&world, &[0], 300, |read, _| 10_000 + read).await;
     assert!(direct > 150, "{direct} of 300");
+    committed(&world).await;
     // No hop, no lease, no store.
     let before = (forwards(&world, 0), world.store.commits().len(), world.origin.runs());
     let (hits, direct) = reads(&world, &[0], 500, |read, _| 20_000 + read).await;

@@ -41,6 +41,7 @@ async fn a_flight_under_way_is_joined_and_seen() {
         assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
     }
     assert_eq!((world.origin.runs(), joined(&world)), (1, 3));
+    committed(&world).await;
     assert_eq!((engine.path().flights_under_way(), engine.fetch().leases_held()), (0, 0));
 }
 
@@ -73,6 +74,7 @@ async fn done_elsewhere_is_found_in_the_store() {
 async fn stale_is_served_to_all_while_one_refresh_runs() {
     let world = World::new(1, 44);
     world.send(0, &world.ask(READ)).await.unwrap();
+    committed(&world).await;
     world.nodes[0].memory.forget_all();
     world.origin.set_version(2);
     world.pass(61_000).await;
@@ -98,8 +100,9 @@ async fn fenced_is_answered_and_not_kept() {
     for outcome in sent {
         let outcome = outcome.await.unwrap();
         assert_eq!(version_in(&outcome), Some(1));
-        assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Fenced, .. }), "{:?}", outcome.how);
+        assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. }), "its commit waits");
     }
+    committed(&world).await;
     assert_eq!(world.store.commits()[0].2, Commit::Fenced);
     world.origin.set_version(2);
     assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(2), "it was kept");
@@ -240,6 +243,7 @@ async fn a_lost_leader_costs_one_more_run_and_no_lease() {
     assert!(outcomes.iter().all(|outcome| version_in(outcome) == Some(1)));
     assert_eq!(world.origin.runs(), 2, "the fault happened once, and one led after it");
     assert!(waited < Duration::from_millis(4 * RUN_MS), "{waited:?}: the lost lease was waited for");
+    committed(&world).await;
     assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 

@@ -178,6 +178,7 @@ async fn entries_that_are_corrupt_again_and_again_keep_no_flight_for_ever() {
     let world = World::new(1, 43);
     let ask = world.ask(READ);
     world.send(0, &ask).await.unwrap();
+    committed(&world).await;
     world.nodes[0].memory.forget_all();
     world.store.set_weather(Weather { delay_ms_max: 1, ..Weather::default() });
     world.store.corrupt_again_and_again(&ask.query.key);
@@ -195,6 +196,7 @@ async fn entries_that_are_corrupt_again_and_again_keep_no_flight_for_ever() {
 async fn max_age_holds_for_a_follower() {
     let world = World::new(1, 33);
     world.send(0, &world.ask(READ)).await.unwrap();
+    committed(&world).await;
     world.nodes[0].memory.forget_all();
     world.origin.set_version(2);
     world.pass(30_000).await;
@@ -212,6 +214,7 @@ async fn max_age_holds_for_a_follower() {
 async fn max_stale_holds_for_a_follower() {
     let world = World::new(1, 34);
     world.send(0, &world.ask(READ)).await.unwrap();
+    committed(&world).await;
     world.nodes[0].memory.forget_all();
     world.origin.set_version(2);
     world.pass(70_000).await;
@@ -236,6 +239,7 @@ async fn only_if_cached_never_reaches_the_origin() {
     ask.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
     for forgets in [false, true] {
         if forgets {
+            committed(&world).await;
             world.nodes.iter().for_each(|node| node.memory.forget_all());
         }
         for node in 0..2 {
@@ -269,12 +273,14 @@ async fn a_corrupt_entry_is_replaced_under_the_lease() {
         let world = World::new(1, 36);
         let ask = world.ask(READ);
         world.send(0, &ask).await.unwrap();
+        committed(&world).await;
         world.nodes[0].memory.forget_all();
         world.store.corrupt(&ask.query.key);
         world.origin.set_version(2);
         world.pass(age_ms).await;
         assert_eq!(version_or_failure(&world.send(0, &world.ask(READ)).await.unwrap()), "2");
         assert_eq!(world.origin.runs(), 2);
+        committed(&world).await;
         let stored = |(_, _, commit): &(_, _, Commit)| *commit == Commit::Stored;
         let stored = world.store.commits().iter().filter(|each| stored(each)).count();
         assert_eq!(stored, 2, "the second commit was not fenced by its own finder");

@@ -5,6 +5,7 @@
 
 mod admission;
 mod bookmarks;
+mod commit_queue;
 mod degrees;
 mod direct_runs;
 mod flight_ends;

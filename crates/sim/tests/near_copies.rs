@@ -420,6 +420,7 @@ async fn another_rendering_and_other_freshness_are_forwarded() {
 async fn what_is_not_stored_has_no_near_copies() {
     let scene = Scene::new(16).await;
     let (world, owner) = (&scene.world, scene.owner);
+    committed(world).await;
     world.nodes[owner].memory.forget_all();
     world.store.lose_everything();
     world.store.set_mode(Mode::Down);

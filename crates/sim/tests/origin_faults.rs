@@ -151,6 +151,7 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
     for round in 0..600 {
         if round % 100 == 50 {
             // Memory forgets the entry, and the store still has it.
+            committed(&world).await;
             world.nodes.iter().for_each(|node| node.memory.forget_all());
         }
         let began = tokio::time::Instant::now();

@@ -1,7 +1,10 @@
 //! What most scenes need: types of the engine and of the simulated world, the usual read, and looks at outcomes.
 
 pub(crate) use hopcache_core::lease::Commit;
-pub(crate) use hopcache_core::limits::{FRESHNESS_LEASE_MS_DEFAULT, INVALIDATION_POLL_MS, REFRESH_RETRY_MS};
+pub(crate) use hopcache_core::limits::{
+    COMMIT_WAIT_MS_MAX, FRESHNESS_LEASE_MS_DEFAULT, INVALIDATION_POLL_MS, REFRESH_RETRY_MS,
+    STORE_COMMAND_MS_DEFAULT,
+};
 pub(crate) use hopcache_core::node::{Holder, Incarnation};
 pub(crate) use hopcache_core::tags::Touched;
 pub(crate) use hopcache_core::time::Millis;
@@ -89,6 +92,18 @@ pub(crate) fn stale_served(world: &World) -> usize {
 /// A request of a client of this node.
 pub(crate) async fn read(world: &World, node: usize, ask: &Ask) -> Outcome {
     world.send(node, ask).await.unwrap()
+}
+
+/// Lets time pass until no commit waits at any node.
+pub(crate) async fn committed(world: &World) {
+    let waits = || world.nodes.iter().any(|node| node.engine.fetch().commits_queued() > 0);
+    for _ in 0..COMMIT_WAIT_MS_MAX + 2 * STORE_COMMAND_MS_DEFAULT {
+        if !waits() {
+            return;
+        }
+        world.pass(1).await;
+    }
+    assert!(!waits(), "a commit waits for longer than any may");
 }
 
 /// As a node's front does: memory first, then the whole path.

@@ -203,6 +203,7 @@ async fn a_result_read_before_a_purge_does_not_outlive_it() {
         "a request from after the purge does not join the old flight"
     );
     assert!(is_value(&world.send(owner, &ask).await.unwrap(), 2));
+    committed(&world).await;
     let stored = world.store.commits().into_iter().filter(|(_, _, commit)| *commit == Commit::Stored).count();
     assert_eq!(stored, 1);
 }

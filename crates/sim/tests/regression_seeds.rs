@@ -5,7 +5,7 @@
 use hopcache_sim::drive::simulate::{Keep, simulate};
 
 /// Seed, checker that saw it, defect. Each was seen to fail with the engine as it was before.
-const FOUND: [(u64, &str, &str); 20] = [
+const FOUND: [(u64, &str, &str); 21] = [
     (12, "I4 age", "a second try of a silent commit gave the entry the life left at the first"),
     (294, "I4 age", "a stored entry's age counted from the store's answer, not from the question"),
     (15, "I9 sizes", "a leader that panicked stayed in the list of leases held"),
@@ -38,6 +38,7 @@ const FOUND: [(u64, &str, &str); 20] = [
         "I1/I2 runs",
         "a refresh that waited for another run's lease held that run's value too old, and ran once more",
     ),
+    (1_074, "commits", "a result that was dead before its commit was sent was answered as stored"),
 ];
 
 /// Found while worlds with proofs were built: the engine was wrong.

@@ -15,6 +15,7 @@ async fn a_purged_entry_that_comes_back_is_not_served() {
     let world = World::new(2, 61);
     let ask = world.ask(READ);
     assert_eq!(answered(&world, 0, &ask).await, 1);
+    committed(&world).await;
     world.origin.set_version(2);
     let purged = world.nodes[0].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
     assert_eq!((purged.store, purged.unreached), (Ok(1), 0));

@@ -104,6 +104,7 @@ async fn a_key_that_is_held_back_is_answered_at_once() {
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     world.send(0, &ask).await.unwrap();
     let (runs, before) = (world.origin.runs(), sim_now());
+    committed(&world).await;
     world.nodes[0].memory.forget_all();
     assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..101_000);
     assert_eq!((world.origin.runs(), sim_now()), (runs, before));

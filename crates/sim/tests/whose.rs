@@ -129,6 +129,7 @@ async fn a_restart_before_another_server_takes_none_of_the_formers_entries() {
     for ask in &asks {
         read(&world, 0, ask).await;
     }
+    committed(&world).await;
     restart(&mut world, (0, 1), &at("bolt://one:7687")).await;
     let runs = world.origin.runs();
     for ask in &asks {
@@ -153,6 +154,7 @@ async fn a_node_that_starts_in_an_outage_knows_its_database_from_the_store() {
         for ask in &asks {
             read(&world, 0, ask).await;
         }
+        committed(&world).await;
         let away = away();
         world.origin.set_behavior(OriginBehavior::Fault(away));
         world.origin.set_away(true);
@@ -229,6 +231,7 @@ async fn a_dump_that_is_restored_while_no_node_runs_is_noticed_by_the_entries() 
         for ask in &asks {
             assert_eq!(version(&read(&world, 0, ask).await), 90);
         }
+        committed(&world).await;
         world.nodes[0].process.set(Power::Off);
         world.pass(1_000).await;
         world.origin.restore(40);

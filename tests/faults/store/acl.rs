@@ -81,12 +81,14 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     let mut node = Lone::start(&Spec::on(&format!("redis://hopcache:secret@{address}"))).await;
     let (statement, request) = asks("acl", 0);
     assert!(node.ask(&request).await.header("cache-status").contains("; stored"));
+    redis.committed().await;
     node.again().await;
     assert!(node.ask(&request).await.is_hit());
     let explained = node.explain(&statement, &serde_json::json!({})).await;
     assert_eq!(explained["entry"]["stored_by"], "node-a", "{explained}");
     for scope in ["{\"database\": \"neo4j\"}", "{\"all\": true}"] {
         node.ask(&request).await;
+        redis.committed().await;
         let purged = node.order("/admin/v1/purge", &serde_json::from_str(scope).unwrap()).await;
         assert_eq!(purged["entries"], 1, "{purged}");
     }

@@ -230,6 +230,7 @@ async fn must_show_1_redis_stopped_restarted_and_gone_under_load() {
         assert!(!cluster.redis.keys("hopcache:*:e").is_empty(), "{name}: nothing is stored again");
     }
     let asked = load.end().await;
+    cluster.redis.committed().await;
     judge_answers(&asked, &windows);
     judge_runs(&cluster, &asked, &windows).await;
 }

@@ -51,6 +51,7 @@ async fn f43_a_restored_snapshot_brings_no_purged_entry_back() {
     for node in &cluster.nodes {
         assert_eq!(node.ask(&request).await.value(), "1");
     }
+    cluster.redis.committed().await;
     assert_eq!(cluster.redis.tell("SAVE"), "+OK");
     neo4j.orders().set_version(2);
     let key = cluster.nodes[0].explain(&statement, &json!({})).await["query_key"].clone();

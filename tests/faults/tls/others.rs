@@ -39,6 +39,11 @@ async fn keeps_entries(uri: &str, authority: &Authority) {
     node.wait_until_well().await;
     let reply = node.ask(&request("kept")).await;
     assert!(reply.header("cache-status").contains("stored"), "{reply}");
+    // A node answers first, and then stores.
+    until("it is stored", Duration::from_secs(10), async || {
+        node.count("hopcache_commits_total", "outcome=\"stored\"").await >= 1.0
+    })
+    .await;
     let reply = value_within("an answer from the store", Duration::from_secs(60), async || {
         node.again().await;
         let reply = node.ask(&request("kept")).await;

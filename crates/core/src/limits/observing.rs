@@ -7,6 +7,9 @@ pub const OBSERVATIONS_MAX: usize = 2_048;
 /// 100 requests a second, each round has a dozen for each of two other nodes. What a step teaches is not needed sooner:
 /// candidates are considered at the owner of the answered query's key, without this message.
 pub const OBSERVATIONS_EVERY_MS: u64 = 300;
+/// A round ends with the node's next poll of the store after this time, and never wakes the node by itself if there is one before
+/// [`OBSERVATIONS_EVERY_MS`].
+pub const OBSERVATIONS_MS_MIN: u64 = OBSERVATIONS_EVERY_MS - 100;
 /// Statement and parameters of an observed request, in bytes: a longer one is no click in a graph.
 pub const OBSERVED_QUERY_BYTES_MAX: usize = 8 << 10;
 /// Requests of one session that are observed in one round: 100 a second, as of a page that asks some dozen things at
@@ -62,6 +65,16 @@ pub const CONSIDERED_MAX: usize = 4_096;
 pub const CONSIDERED_IN_ROUND_MAX: usize = 24;
 /// Rounds whose questions for the fields of near copies are under way at a time. Each lasts [`FIELDS_ASK_MS`] at most.
 pub const NEAR_FIELDS_ASKED_AT_A_TIME: usize = 8;
+/// Answers of a text that were considered in vain, one after the other: nothing could follow them. From then on only samples of the
+/// text's answers are considered, until something may follow one. To consider one takes 27,000 instructions and, at a low rate, wakes.
+pub const CONSIDERED_IN_VAIN_MIN: u32 = 64;
+/// A sample of such texts: the answers of the first milliseconds of each [`CONSIDER_SAMPLE_EVERY_MS`]. All texts have the same ones, so
+/// queries of one page, which start from the same graph node, are seen together.
+pub const CONSIDER_SAMPLE_MS: u64 = 16;
+/// See [`CONSIDER_SAMPLE_MS`]: a sixteenth of all answers.
+pub const CONSIDER_SAMPLE_EVERY_MS: u64 = 256;
+/// For so long, at most, no answer of such a text is considered: longer than that, and the next one is.
+pub const CONSIDERED_AGAIN_MS: u64 = 1_000;
 /// Answered queries that are considered between two pauses for other tasks.
 pub const CONSIDERED_AT_A_TIME: usize = 16;
 /// Statements whose reading (normal form, pattern, tags) is remembered for each principal. Applications have few; texts

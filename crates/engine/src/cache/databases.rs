@@ -35,6 +35,7 @@ impl Cache {
                     copy.tags().contains(Tag::Database(name))
                         && copy.range().is_some_and(|range| range.to().database != found.database)
                 };
+                self.queued.drop_where(|_, copy| copy.is_some_and(is_anothers));
                 self.remove_where(&|_, copy| is_anothers(copy));
             }
             NameChange::AnotherDatabase => {

@@ -21,6 +21,7 @@ mod pattern_worths;
 mod poll_waiters;
 mod proofs;
 mod provenance;
+mod queued_copies;
 mod refresh_schedule;
 mod renderings;
 mod stale_fallback;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{QueryKey, ServerTag};
+use hopcache_core::lease::Token;
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::WritePosition;
@@ -47,6 +49,7 @@ use crate::cache::flight::{FlightBounds, FlightTable};
 use crate::cache::interned::Interned;
 use crate::cache::memory::Memory;
 use crate::cache::pattern_worths::PatternWorths;
+use crate::cache::queued_copies::QueuedLook;
 use crate::cache::stale_fallback::StaleFallbacks;
 use crate::model::ask::{Ask, Query};
 use crate::model::bounds::ValueBounds;
@@ -62,6 +65,7 @@ pub(crate) use key_stats::{KeyStats, LastAnswer};
 pub(crate) use near::{Permission, add_near_hits};
 pub(crate) use proofs::Proofs;
 pub(crate) use provenance::Provenance;
+pub(crate) use queued_copies::{QueuedCopies, QueuedMark};
 pub(crate) use stale_fallback::{FallbackPlace, Purges};
 pub use store::WatchedStore;
 pub(crate) use suspend_guard::SuspendGuard;
@@ -81,6 +85,7 @@ pub struct Cache {
     /// The tables whose flights an invalidation detaches.
     tables: Mutex<Vec<Arc<dyn DetachFlights>>>,
     fallbacks: StaleFallbacks,
+    queued: Arc<QueuedCopies>,
     key_stats: KeyStats,
     pattern_worths: PatternWorths,
     guard: SuspendGuard,
@@ -146,6 +151,7 @@ impl Cache {
             common: Interned::new(),
             tables: Mutex::default(),
             fallbacks: StaleFallbacks::default(),
+            queued: Arc::default(),
             key_stats: KeyStats::new(in_force),
             pattern_worths: PatternWorths::new(context.now()),
             guard: SuspendGuard::default(),
@@ -171,11 +177,19 @@ impl Cache {
     /// the key's new owner. On a miss the request path looks once and passes the result on.
     pub(crate) fn look(&self, key: &QueryKey) -> Option<SharedCopy> {
         let is_own = |copy: &SharedCopy| copy.near_hits().is_none() && copy.left_at().is_none();
-        self.memory.get(key).filter(is_own)
+        match self.queued.look(key, || self.context.now()) {
+            QueuedLook::Nothing => self.memory.get(key).filter(is_own),
+            // Memory may have evicted it, and the store does not have it yet.
+            QueuedLook::Copy(copy) => Some(copy).filter(is_own),
+            QueuedLook::Lapsed => None,
+        }
     }
 
     /// The copy under a key that this node owns or owned, whoever owns the key now.
     pub(crate) fn look_for_new_owner(&self, key: &QueryKey) -> Option<SharedCopy> {
+        if matches!(self.queued.look(key, || self.context.now()), QueuedLook::Lapsed) {
+            return None;
+        }
         self.memory.get(key).filter(|copy| copy.near_hits().is_none())
     }
 
@@ -222,9 +236,20 @@ impl Cache {
         }
     }
 
-    /// Forgets the copy under a key. Returns whether there was one.
+    /// Forgets the copy under a key. Returns whether memory had one.
     pub(crate) fn remove(&self, key: &QueryKey) -> bool {
+        self.queued.hide_covered(&Scope::Key(*key));
         self.memory.remove(key)
+    }
+
+    /// The copy in memory that a run under this token has read.
+    pub(crate) fn read_under(&self, key: &QueryKey, token: Token) -> Option<SharedCopy> {
+        self.memory.get(key).filter(|copy| copy.token() == Some(token))
+    }
+
+    /// Copies whose commits wait.
+    pub(crate) fn queued(&self) -> &Arc<QueuedCopies> {
+        &self.queued
     }
 
     /// Forgets every copy that `covers` selects. Returns how many.
@@ -245,6 +270,17 @@ impl Cache {
     /// Forgets everything that an invalidation covers, and returns the number of copies. Flights are detached before
     /// memory is emptied, so that a flight that lands from now on removes its own copy.
     pub(crate) fn forget(&self, scope: &Scope) -> u64 {
+        self.queued.drop_covered(scope);
+        self.forget_here(scope)
+    }
+
+    /// As [`Cache::forget`], for an invalidation in the store's log. The store has removed what it covers there.
+    pub(crate) fn forget_logged(&self, scope: &Scope) -> u64 {
+        self.queued.hide_covered(scope);
+        self.forget_here(scope)
+    }
+
+    fn forget_here(&self, scope: &Scope) -> u64 {
         // Before memory; `stale_fallback.rs` says why.
         self.fallbacks.forget(scope);
         let tables = self.tables.lock().clone();
@@ -304,6 +340,15 @@ impl Cache {
     /// How far databases have been written.
     pub(crate) fn write_positions(&self) -> &WritePositions {
         &self.written
+    }
+
+    /// Completes at the next look at the invalidation log, or at the marks of writes.
+    pub(crate) async fn next_poll(&self) {
+        tokio::select! {
+            biased;
+            () = self.guard.next_poll() => {}
+            () = self.lease.next_poll() => {}
+        }
     }
 
     /// The lease of freshness.

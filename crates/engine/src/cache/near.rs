@@ -68,8 +68,8 @@ impl Cache {
         body_bytes: usize,
         now: MonoTime,
     ) -> Millis {
-        if copy.token().is_none() {
-            // No token fences the copy, so it lives briefly here and on no other node.
+        if copy.token().is_none() || self.queued.has(key) {
+            // No token fences the copy, or not yet, so it lives briefly here and on no other node.
             return Millis::ZERO;
         }
         if copy.reads().is_some_and(Reads::has_tokens) {

@@ -24,6 +24,11 @@ impl PollWaiters {
         self.polled.notify_waiters();
     }
 
+    /// Completes at the end of the next look.
+    pub(super) async fn next_poll(&self) {
+        self.polled.notified().await;
+    }
+
     /// Waits until a look makes `is_enough` true, for `left_ms` at most.
     pub(super) async fn wait(
         &self,

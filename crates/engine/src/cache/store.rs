@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::model::context::Context;
 use crate::model::event::Event;
-use crate::model::ports::{LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt};
+use crate::model::ports::{LeaseEnd, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt};
 
 /// A store, and its trouble according to its last answers.
 pub struct WatchedStore {
@@ -112,6 +112,11 @@ impl Store for WatchedStore {
 
     async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
         self.saw(self.store.release(key, token).await)
+    }
+
+    async fn end_leases(&self, ends: &[LeaseEnd]) -> Vec<Result<bool, StoreError>> {
+        let answers = self.store.end_leases(ends).await;
+        answers.into_iter().map(|answer| self.saw(answer)).collect()
     }
 
     async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {

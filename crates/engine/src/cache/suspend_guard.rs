@@ -73,6 +73,11 @@ impl SuspendGuard {
         self.waiters.wanted().await;
     }
 
+    /// Completes at the next look that succeeds.
+    pub(super) async fn next_poll(&self) {
+        self.waiters.next_poll().await;
+    }
+
     /// Whether requests may be waiting for a look.
     pub(crate) fn is_waited_for(&self, now: MonoTime) -> bool {
         self.recheck_since(now).is_some_and(|since| now < since + Millis(PAUSE_POLL_MS_MAX))

@@ -73,6 +73,11 @@ impl WriteLease {
         }
     }
 
+    /// Completes at the next look that succeeds.
+    pub(super) async fn next_poll(&self) {
+        self.waiters.next_poll().await;
+    }
+
     /// Whether requests may be waiting for a look.
     pub(crate) fn is_waited_for(&self, now: MonoTime) -> bool {
         !self.may_serve(now)

@@ -57,7 +57,8 @@ impl Admission {
         self.decision.lock().admits(key, Offer { bytes: bytes as u64, cost_ms }, now)
     }
 
-    fn is_owner(&self, job: &FetchJob) -> bool {
+    /// Whether this node owns the key by its ring.
+    pub(super) fn is_owner(&self, job: &FetchJob) -> bool {
         self.routing.view().owner(&job.query.key) == Some(self.context.node())
     }
 }

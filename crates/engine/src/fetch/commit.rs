@@ -5,32 +5,32 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hopcache_core::lease::{Commit, SlotView, Token};
-use hopcache_core::limits::{self, RENDER_INLINE_BYTES_MAX};
+use hopcache_core::limits::{self, COMMIT_ENDED_MS_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::ResultSet;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::classify::is_read;
+use crate::fetch::commit_queue::{NoPlace, QueuePlace};
+use crate::fetch::lease_end::{EndedRun, StoreOffer, or_lapsed};
 use crate::fetch::run::{RunLease, RunTimes, RunUnder, Unleased};
 use crate::fetch::{Fetch, FetchResult};
 use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
-use crate::model::outcome::{Detail, Kept, Reason};
-use crate::model::ports::{Store, StoreError};
+use crate::model::outcome::{Detail, Kept};
 use crate::model::span::{jittered_ttl, scaled};
 use crate::model::worker::apart_if_large;
 
-/// What a run under a lease offers to the store.
-enum StoreOffer {
-    /// An entry.
-    Entry(Bytes),
-    /// Nothing: it would not fit into an entry.
-    TooLarge,
-    /// Nothing: it is not worth its room (`admission`).
-    Nothing,
+/// When the result of a run is committed.
+#[derive(Debug)]
+enum CommitPlace {
+    /// Before its answer.
+    Now,
+    /// After its answer, by the queue.
+    InQueue(QueuePlace),
+    /// Not at all: the queue is full, and memory alone keeps the result.
+    None,
 }
 
 impl Fetch {
@@ -54,28 +54,31 @@ impl Fetch {
             let ran = self.ran(job, copy, bookmark, (Kept::Skipped, Some(detail))).await;
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
-        let is_admitted = under.lease.is_some() && {
-            let is_settled = !self.invalidate.do_keys_move();
-            self.admission.admits(job, (under.held, is_settled), (result.weight_bytes(), reading.took_ms))
-        };
-        let (copy, offered) = self.copy_of(job, (&under, is_admitted), result, times).await;
+        let is_settled = !self.invalidate.do_keys_move();
+        let bytes = result.weight_bytes();
+        let is_admitted = under.lease.is_some()
+            && self.admission.admits(job, (under.held, is_settled), (bytes, reading.took_ms));
+        let place = self.place_for_commit(job, &under, (is_settled, &times), is_admitted.then_some(bytes));
+        let is_offered_now = is_admitted && matches!(place, CommitPlace::Now);
+        let (copy, offered) = self.copy_of(job, (&under, is_offered_now), result, times).await;
+        if let (Some(lease), CommitPlace::InQueue(place)) = (under.lease, place) {
+            let kept = if place.is_of_entry() { Kept::Stored } else { Kept::InMemory };
+            lease.commits_later(place);
+            return self.ran(job, copy, bookmark, (kept, None)).await;
+        }
         let (kept, detail) = match under.lease {
             None if under.unleased == Unleased::Beside => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
-            Some(lease) => match self.commit(&job.query, lease.token(), (&copy, offered)).await {
-                // The store cannot tell whether there is a newer leader, and by this node's clock there may be one:
-                //   we read X · we are stopped or cut off past our lease · another node leads and reads Y · we go on
-                //   without the store.
-                // The waiters get X. If X were kept, it would answer later requests (F2).
-                (_, Some(Detail::Degraded)) if lease.has_ended(self.context.now()) => {
-                    (Kept::Fenced, Some(Detail::Degraded))
-                }
-                ended => ended,
-            },
+            Some(lease) => {
+                let run = EndedRun { query: &job.query, token: lease.token(), copy: &copy, offered };
+                let ended = self.commits.end(&[run]).await;
+                let ended = ended.first().copied().unwrap_or((Kept::Fenced, Some(Detail::Degraded)));
+                or_lapsed(ended, lease.has_ended(self.context.now()))
+            }
         };
         self.context.note(Event::Commit(kept));
         let copy = match detail {
-            Some(why @ (Detail::Degraded | Detail::Busy)) => self.brief(&copy, why),
+            Some(why @ (Detail::Degraded | Detail::Busy)) => brief(&copy, why, self.context.now()),
             _ => copy,
         };
         self.ran(job, copy, bookmark, (kept, detail)).await
@@ -141,86 +144,38 @@ impl Fetch {
         FetchResult::Ran { live: live.map(|body| (job.rendering, body)), copy, kept, detail }
     }
 
-    /// The same copy with a short life. No token fences it, so it must not live as long as a stored one (F7).
-    fn brief(&self, copy: &MemoryCopy, why: Detail) -> SharedCopy {
-        let age_ms = self.context.now().since(copy.read_started());
-        // Never past its own freshness: after a run that outlasted it, the copy is stale already.
-        let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
-        let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
-        SharedCopy::new(copy.with_times(times).unstored(why))
-    }
-
-    async fn commit(
+    /// When a result is committed: before its answer, or by the queue after that. `bytes` of a result that is admitted.
+    ///
+    /// It is committed later only where it replaces nothing: the store had no entry when it granted the lease, nobody has
+    /// asked for a newer value than another one, this node owns the key, and no key is on its way to another owner, whose
+    /// former owner may have an older copy. A store in trouble is asked first too: the answer says what has become of it.
+    fn place_for_commit(
         &self,
-        query: &Query,
-        token: Token,
-        (copy, offered): (&MemoryCopy, StoreOffer),
-    ) -> (Kept, Option<Detail>) {
-        debug_assert_eq!(
-            copy.token(),
-            Some(token),
-            "I3: a copy is committed with the token that it was read under"
-        );
-        let times = copy.times();
-        // `entry::Head::read` requires this order of every entry.
-        let is_in_order = times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms;
-        debug_assert!(is_in_order, "I4: {times:?}");
-        let bytes = match offered {
-            StoreOffer::Entry(bytes) => bytes,
-            StoreOffer::Nothing => return self.keep_in_memory_only(query, token).await,
-            StoreOffer::TooLarge => {
-                let _ = self.store.release(&query.key, token).await;
-                return (Kept::Skipped, Some(Detail::TooLarge));
-            }
-        };
-        // Age counts from the start of the read. So the run's time is already spent (I4), and so is the time for which
-        // a silent store delayed the second try.
-        let left = || times.total_ms.saturating_sub(self.context.now().since(times.read_started));
-        let left_ms = left();
-        if left_ms == Millis::ZERO {
-            let nothing = FetchResult::NotARead(Reason::Unknown);
-            let _ = self.end_without_result(query, Some(token), nothing).await;
-            return (Kept::Skipped, None);
+        job: &FetchJob,
+        under: &RunUnder<'_>,
+        (is_settled, times): (bool, &CopyTimes),
+        bytes: Option<usize>,
+    ) -> CommitPlace {
+        let bounds = &job.bounds;
+        // A result of a short life, or of a long run, may be dead before its commit is sent (seed 1074).
+        let dies_first =
+            self.context.now() + Millis(COMMIT_ENDED_MS_MAX) >= times.read_started + times.total_ms;
+        let replaces_nothing = bounds.age_max_ms.is_none() && bounds.after.is_empty();
+        let may_wait = |lease: &RunLease| lease.may_commit_later(self.context.now());
+        if !under.lease.is_some_and(may_wait)
+            || !replaces_nothing
+            || !is_settled
+            || dies_first
+            || bytes.is_some_and(|bytes| bytes > limits::STORE_INLINE_BYTES_MAX)
+            || !self.admission.is_owner(job)
+            || !self.store.is_reachable()
+        {
+            return CommitPlace::Now;
         }
-        let mut answer = self.store.commit(&query.key, token, bytes.clone(), left_ms).await;
-        let was_silent = answer == Err(StoreError::TimedOut);
-        if was_silent {
-            answer = self.store.commit(&query.key, token, bytes, left()).await;
-        }
-        match answer {
-            Ok(Commit::Stored) => (Kept::Stored, None),
-            Ok(Commit::Fenced) if was_silent => self.whose_commit(query, token).await,
-            Ok(Commit::Fenced) => (Kept::Fenced, Some(Detail::Fenced)),
-            Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
-        }
-    }
-
-    /// Gives the lease back without an entry. As with a commit, the store's answer says whether the token is still the current
-    /// one: a holder that was stopped past its lease must not keep what it read (I3, F2). Without an answer it must not either:
-    ///   we read X · our lease is given back, and the answer is lost · another node gets the lease, reads Y and stores it.
-    async fn keep_in_memory_only(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
-        match self.store.release(&query.key, token).await {
-            Ok(true) => (Kept::InMemory, None),
-            Ok(false) => (Kept::Fenced, Some(Detail::Fenced)),
-            Err(_) => (Kept::Fenced, Some(Detail::Degraded)),
-        }
-    }
-
-    /// The second commit, after a silent first one, was refused. Either the first was carried out and ended the lease,
-    /// or the lease was lost. The stored entry shows which.
-    async fn whose_commit(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
-        let asked = self.context.now();
-        match self.store.peek(&query.key).await {
-            Ok(SlotView { entry: Some(stored), .. }) => {
-                let copy = self.cache.decode(query, &stored, asked, None).await;
-                if copy.is_some_and(|copy| copy.token() == Some(token)) {
-                    (Kept::Stored, None)
-                } else {
-                    (Kept::Fenced, Some(Detail::Fenced))
-                }
-            }
-            Ok(_) => (Kept::Fenced, Some(Detail::Fenced)),
-            Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
+        match self.commits.place(bytes) {
+            Ok(place) => CommitPlace::InQueue(place),
+            Err(NoPlace::Closed) => CommitPlace::Now,
+            Err(NoPlace::Full) => CommitPlace::None,
         }
     }
 
@@ -243,6 +198,15 @@ impl Fetch {
             cost_ms: reading.took_ms,
         }
     }
+}
+
+/// The same copy with a short life. No token fences it, so it must not live as long as a stored one (F7).
+pub(super) fn brief(copy: &MemoryCopy, why: Detail, now: MonoTime) -> SharedCopy {
+    let age_ms = now.since(copy.read_started());
+    // Never past its own freshness: after a run that outlasted it, the copy is stale already.
+    let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
+    let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
+    SharedCopy::new(copy.with_times(times).unstored(why))
 }
 
 /// The copy of a result to keep in memory, if there is one.

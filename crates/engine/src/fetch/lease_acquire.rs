@@ -185,11 +185,13 @@ impl Fetch {
                     Err(Unfit::OfAnother) => Acquisition::Busy,
                 }
             }
-            Ok(Grant::Busy { token, .. }) if token.nonce == competition.ask.nonce => {
-                self.won(&competition, (GrantKind::Free, token), None)
+            Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
+                self.won(&competition, (GrantKind::Free, token), (stale.is_some(), None))
             }
             Ok(Grant::Busy { .. }) => Acquisition::Busy,
-            Ok(Grant::Lease { token, kind, .. }) => self.won(&competition, (kind, token), None),
+            Ok(Grant::Lease { token, kind, stale }) => {
+                self.won(&competition, (kind, token), (stale.is_some(), None))
+            }
         }
     }
 
@@ -229,12 +231,14 @@ impl Fetch {
                     Err(Unusable::Stays) => return Acquisition::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
-                    let stale = self.stale_copy(&competition, stale, asked).await;
-                    return self.won(&competition, (GrantKind::Free, token), stale);
+                    let (has_entry, stale) =
+                        (stale.is_some(), self.stale_copy(&competition, stale, asked).await);
+                    return self.won(&competition, (GrantKind::Free, token), (has_entry, stale));
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    let stale = self.stale_copy(&competition, stale, asked).await;
-                    return self.won(&competition, (kind, token), stale);
+                    let (has_entry, stale) =
+                        (stale.is_some(), self.stale_copy(&competition, stale, asked).await);
+                    return self.won(&competition, (kind, token), (has_entry, stale));
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.context.note(Event::LeaseBusy);
@@ -282,11 +286,12 @@ impl Fetch {
         &self,
         competition: &Competition<'_>,
         (kind, token): (GrantKind, Token),
-        stale: Option<SharedCopy>,
+        (has_entry, stale): (bool, Option<SharedCopy>),
     ) -> Acquisition {
         debug_assert_eq!(token.nonce, competition.ask.nonce, "I3: a lease with another's token");
         self.context.note(Event::LeaseGrant(kind));
-        let lease = self.leases.granted(competition.job.query.key, token, competition.ask.lease_ms);
+        let key = competition.job.query.key;
+        let lease = self.leases.granted((key, token), competition.ask.lease_ms, has_entry);
         Acquisition::Lease { lease, stale }
     }
 

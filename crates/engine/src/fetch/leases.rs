@@ -28,10 +28,15 @@ impl Leases {
         Arc::new(Self { context: context.clone(), store: Arc::clone(store), held: Mutex::default() })
     }
 
-    /// A lease that the store has just granted for `lease_ms`.
-    pub(super) fn granted(self: &Arc<Self>, key: QueryKey, token: Token, lease_ms: Millis) -> HeldLease {
+    /// A lease that the store has just granted for `lease_ms`. `has_entry`: with an entry beside it.
+    pub(super) fn granted(
+        self: &Arc<Self>,
+        (key, token): (QueryKey, Token),
+        lease_ms: Millis,
+        has_entry: bool,
+    ) -> HeldLease {
         self.held.lock().insert((key, token.nonce), token);
-        HeldLease { leases: Arc::clone(self), key, token, lease_ms, is_in_use: true }
+        HeldLease { leases: Arc::clone(self), key, token, lease_ms, has_entry, is_in_use: true }
     }
 
     /// Leases held.
@@ -63,6 +68,7 @@ pub(crate) struct HeldLease {
     key: QueryKey,
     token: Token,
     lease_ms: Millis,
+    has_entry: bool,
     is_in_use: bool,
 }
 
@@ -76,6 +82,11 @@ impl HeldLease {
     /// renewal would come after this lease had lapsed.
     pub(super) fn lease_ms(&self) -> Millis {
         self.lease_ms
+    }
+
+    /// Whether the store had an entry of the key when it granted the lease. Readers may find that until the commit.
+    pub(super) fn has_entry(&self) -> bool {
+        self.has_entry
     }
 
     /// The run has committed or released it.

@@ -7,10 +7,12 @@
 mod admission;
 mod classify;
 mod commit;
+mod commit_queue;
 mod crowds;
 mod direct;
 mod failure_backoff;
 mod lease_acquire;
+mod lease_end;
 mod leases;
 mod load_shedding;
 mod result;
@@ -28,13 +30,14 @@ use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{FlightTable, Leader};
 use crate::cache::{Cache, WatchedStore};
 use crate::fetch::admission::Admission;
+use crate::fetch::commit_queue::CommitQueue;
 use crate::fetch::crowds::Crowds;
 use crate::fetch::failure_backoff::FailureBackoff;
 use crate::fetch::lease_acquire::Acquisition;
 use crate::fetch::leases::Leases;
 use crate::fetch::load_shedding::LoadShedding;
 use crate::fetch::run::RunUnder;
-use crate::fetch::terms::{BackOffTerms, WithoutLease};
+use crate::fetch::terms::{BackOffTerms, LeaseTerms, WithoutLease};
 use crate::invalidate::{FormerCopy, Invalidate};
 use crate::model::ask::Query;
 use crate::model::bounds::ValueBounds;
@@ -49,6 +52,7 @@ use crate::writes::Writes;
 
 pub(crate) use classify::Classifier;
 pub use classify::Verdict;
+pub(crate) use commit_queue::QueuedCommit;
 pub use crowds::{Crowd, CrowdUnderWay};
 pub(crate) use leases::HeldLease;
 pub(crate) use result::{FetchEnd, FetchRefusal, FetchResult, FlightResult};
@@ -74,6 +78,7 @@ pub struct Fetch {
     flights: Flights,
     crowds: Crowds,
     leases: Arc<Leases>,
+    commits: Arc<CommitQueue>,
     classifier: Classifier,
     backoff: FailureBackoff,
     shedding: LoadShedding,
@@ -101,6 +106,7 @@ impl Fetch {
             flights: cache.flight_table(),
             crowds: Crowds::default(),
             leases: Leases::new(context, store),
+            commits: CommitQueue::new(context, cache, store),
             classifier: Classifier::new(context, origin, policy.run_timeout_ms),
             backoff: FailureBackoff::new(),
             shedding: LoadShedding::default(),
@@ -153,6 +159,9 @@ impl Fetch {
         if let Some(result) = self.without_a_run(job, &terms, held).await {
             return FetchEnd::new(result);
         }
+        if !matches!(terms.lease, LeaseTerms::Held(_)) {
+            self.commits.ended(&job.query.key).await;
+        }
         let (lease, stale) = match self.acquire(job, (terms.lease, terms.without_lease), held).await {
             Acquisition::Value(copy) => return FetchEnd::new(FetchResult::Found(copy)),
             Acquisition::BusyStale(copy) => return FetchEnd::new(FetchResult::Stale(copy)),
@@ -183,7 +192,7 @@ impl Fetch {
                     Some(opened) => opened,
                     None => None,
                 };
-                FetchEnd::new(self.run_leased(job, lease, provenance, held).await)
+                self.run_leased(job, (lease, terms.commits_later), provenance, held).await
             }
         }
     }
@@ -245,6 +254,17 @@ impl Fetch {
         self.classifier.verdict(query)
     }
 
+    /// Results that are answered, and whose leases have still to be ended at the store.
+    #[must_use]
+    pub fn commits_queued(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// From now on results are committed before they are answered, and what waits is sent at once.
+    pub(crate) fn end_late_commits(&self) {
+        self.commits.close();
+    }
+
     /// Leases held by this node.
     #[must_use]
     pub fn leases_held(&self) -> usize {
@@ -271,9 +291,11 @@ impl Fetch {
         crowded.into_iter().map(|(key, followers)| CrowdUnderWay { key, followers }).collect()
     }
 
-    /// Releases every lease that this node still holds, so that nobody waits for them to lapse. A lease that could not
-    /// be released stays in [`Fetch::leases_held`].
+    /// Ends the commits that wait. Then it releases every lease that this node still holds, so that nobody waits for them to
+    /// lapse. A lease that could not be released stays in [`Fetch::leases_held`].
     pub async fn give_back_leases(&self) {
+        self.commits.close();
+        self.commits.empty().await;
         self.leases.give_back_all().await;
     }
 
@@ -281,11 +303,28 @@ impl Fetch {
     /// seat meanwhile wins, and the copy is removed again:
     ///   we read X · a purge detaches our seat · the purge empties memory · we keep X · we see the detached seat,
     ///   remove X.
-    pub(crate) fn keep<V: Clone>(&self, seat: &Leader<QueryKey, V>, job: &FetchJob, result: &FetchResult) {
-        self.keep_in_memory(job, result);
+    ///
+    /// A commit that waits goes into the queue. If an invalidation came during the run, it is sent first, so that the answer
+    /// says what has become of it.
+    pub(crate) async fn keep<V: Clone + Send + Sync>(
+        &self,
+        seat: &Leader<QueryKey, V>,
+        job: &FetchJob,
+        (mut result, mut commit): (FetchResult, Option<QueuedCommit>),
+    ) -> FetchResult {
+        if !seat.is_attached()
+            && let Some(commit) = commit.take()
+        {
+            result = result.kept(self.commits.send_now(commit).await);
+        }
+        self.keep_in_memory(job, &result);
+        if let Some(commit) = commit {
+            self.commits.push(commit);
+        }
         if !seat.is_attached() {
             self.cache.remove(&job.query.key);
         }
+        result
     }
 
     fn keep_in_memory(&self, job: &FetchJob, result: &FetchResult) {

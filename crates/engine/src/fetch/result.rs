@@ -7,6 +7,7 @@ use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::forms::normal::NormalForm;
 
 use crate::cache::copy::SharedCopy;
+use crate::fetch::commit_queue::QueuedCommit;
 use crate::fetch::leases::HeldLease;
 use crate::model::ask::{Ask, Query};
 use crate::model::job::FetchJob;
@@ -134,6 +135,14 @@ pub(crate) enum FetchResult {
 }
 
 impl FetchResult {
+    /// The same result, of which this has become.
+    pub(super) fn kept(self, (kept, detail): (Kept, Option<Detail>)) -> Self {
+        match self {
+            Self::Ran { copy, live, .. } => Self::Ran { copy, live, kept, detail },
+            other => other,
+        }
+    }
+
     /// Whether the server refuses to give an older value now.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Failed(error) if error.kind.refuses_statement())
@@ -184,12 +193,14 @@ pub(crate) struct FetchEnd {
     result: Result<FetchResult, FetchRefusal>,
     /// The lease that was won, for the refresh of a stale result.
     lease: Option<HeldLease>,
+    /// The commit that waits until the result is kept.
+    commit: Option<QueuedCommit>,
     is_leased: bool,
 }
 
 impl FetchEnd {
     pub(super) fn new(result: FetchResult) -> Self {
-        Self { result: Ok(result), lease: None, is_leased: true }
+        Self { result: Ok(result), lease: None, commit: None, is_leased: true }
     }
 
     pub(super) fn unleased(result: FetchResult) -> Self {
@@ -201,7 +212,16 @@ impl FetchEnd {
     }
 
     pub(super) fn nothing(why: FetchRefusal) -> Self {
-        Self { result: Err(why), lease: None, is_leased: why != FetchRefusal::NoStore }
+        Self { result: Err(why), lease: None, commit: None, is_leased: why != FetchRefusal::NoStore }
+    }
+
+    pub(super) fn with_commit(self, commit: QueuedCommit) -> Self {
+        Self { commit: Some(commit), ..self }
+    }
+
+    /// Takes the commit that waits until the result is kept, for [`Fetch::keep`](super::Fetch::keep).
+    pub(crate) fn take_commit(&mut self) -> Option<QueuedCommit> {
+        self.commit.take()
     }
 
     /// The copy that it brought, unless it is rendered already for those who wait.
@@ -223,7 +243,7 @@ impl FetchEnd {
         self.lease.take()
     }
 
-    /// The result, or why there is none. A lease that was not taken is given back.
+    /// The result, or why there is none. A lease that was not taken is given back, and so is that of a commit.
     pub(crate) fn result(self) -> Result<FetchResult, FetchRefusal> {
         self.result
     }

@@ -10,12 +10,14 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
+use parking_lot::Mutex;
 
 use crate::cache::copy::SharedCopy;
 use crate::cache::{LastAnswer, Provenance};
+use crate::fetch::commit_queue::{QueuePlace, QueuedCommit};
 use crate::fetch::leases::HeldLease;
 use crate::fetch::load_shedding::class_of;
-use crate::fetch::{Fetch, FetchResult, Verdict};
+use crate::fetch::{Fetch, FetchEnd, FetchResult, Verdict};
 use crate::model::ask::{Query, RunBounds};
 use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::job::FetchJob;
@@ -69,24 +71,36 @@ impl<'a> RunUnder<'a> {
 }
 
 impl Fetch {
-    /// Runs under a lease, which ends with the run.
+    /// Runs under a lease, which ends with the run, or with the commit that waits in the queue.
     pub(super) async fn run_leased(
         &self,
         job: &FetchJob,
-        held_lease: HeldLease,
+        (held_lease, commits_later): (HeldLease, bool),
         provenance: Option<Arc<dyn Provenance>>,
         held: Option<&SharedCopy>,
-    ) -> FetchResult {
+    ) -> FetchEnd {
         let lease_ms = held_lease.lease_ms();
-        let lease = RunLease::granted(held_lease.token(), self.context.now() + lease_ms);
+        let commits_later = commits_later && !held_lease.has_entry();
+        let ends = self.context.now() + lease_ms;
+        let lease = RunLease::granted(held_lease.token(), (lease_ms, ends), commits_later);
         let under = RunUnder { lease: Some(&lease), provenance, held, ..RunUnder::no_lease(None) };
         let result = tokio::select! {
             biased;
             result = self.run(job, under) => result,
             never = self.renew_for_ever(job, &lease, lease_ms) => match never {},
         };
-        held_lease.ended();
-        result
+        match (lease.place.lock().take(), &result) {
+            (Some(place), FetchResult::Ran { copy, .. }) => {
+                let copy = SharedCopy::clone(copy);
+                let held = (held_lease, lease.ends());
+                let commit = QueuedCommit::new(&job.query, &copy, held, place);
+                FetchEnd::new(result).with_commit(commit)
+            }
+            _ => {
+                held_lease.ended();
+                FetchEnd::new(result)
+            }
+        }
     }
 
     /// Renews at a third of the lease, so that two renewals may be lost. A refused renewal changes nothing here: the
@@ -340,12 +354,32 @@ impl Drop for UnderWay<'_> {
 /// value is no older than that of a run without a lease.
 pub(super) struct RunLease {
     token: Token,
+    length_ms: Millis,
     ends: AtomicU64,
+    /// Whether the commit may wait until the answer is given.
+    commits_later: bool,
+    /// The place of that commit in the queue.
+    place: Mutex<Option<QueuePlace>>,
 }
 
 impl RunLease {
-    fn granted(token: Token, ends: MonoTime) -> Self {
-        Self { token, ends: AtomicU64::new(ends.0) }
+    fn granted(token: Token, (length_ms, ends): (Millis, MonoTime), commits_later: bool) -> Self {
+        let (ends, place) = (AtomicU64::new(ends.0), Mutex::default());
+        Self { token, length_ms, ends, commits_later, place }
+    }
+
+    /// Whether the commit may wait: half of the lease is left. With less of it, renewals have failed.
+    pub(super) fn may_commit_later(&self, now: MonoTime) -> bool {
+        self.commits_later && self.ends().since(now).0 >= self.length_ms.0 / 2
+    }
+
+    /// The commit waits at this place. The lease stays held until then.
+    pub(super) fn commits_later(&self, place: QueuePlace) {
+        *self.place.lock() = Some(place);
+    }
+
+    fn ends(&self) -> MonoTime {
+        MonoTime(self.ends.load(Ordering::Relaxed))
     }
 
     fn renewed_until(&self, ends: MonoTime) {
@@ -357,7 +391,7 @@ impl RunLease {
     }
 
     pub(super) fn has_ended(&self, now: MonoTime) -> bool {
-        now.0 >= self.ends.load(Ordering::Relaxed)
+        now >= self.ends()
     }
 }
 

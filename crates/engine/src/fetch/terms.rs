@@ -1,13 +1,13 @@
 //! The terms of a fetch: the differences between a miss, a `no-cache` request, a refresh and a prefetch. Everything
 //! else is the same for all of them.
 //!
-//! | | waits for another's lease | without a lease | back-off | former owner | sheds early |
-//! |---|---|---|---|---|---|
-//! | miss | a run and a lease long | runs if the store is silent | answers from the store | asked | yes |
-//! | `no-cache` | no | runs | answers from the store | no | no |
-//! | refresh | until its deadline | gives up | stops | no | no |
-//! | refresh with a lease | – | – | not asked | no | no |
-//! | prefetch | no | gives up | the caller has looked | no: its value would be taken for used | no |
+//! | | waits for another's lease | without a lease | back-off | former owner | sheds early | answers before the commit |
+//! |---|---|---|---|---|---|---|
+//! | miss | a run and a lease long | runs if the store is silent | answers from the store | asked | yes | yes |
+//! | `no-cache` | no | runs | answers from the store | no | no | no |
+//! | refresh | until its deadline | gives up | stops | no | no | no |
+//! | refresh with a lease | – | – | not asked | no | no | no |
+//! | prefetch | no | gives up | the caller has looked | no: its value would be taken for used | no | yes |
 
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub(crate) struct Terms<'a> {
     pub(super) back_off: BackOffTerms,
     pub(super) asks_former_owner: bool,
     pub(super) sheds_early: bool,
+    /// Whether the commit may wait (`fetch::commit_queue`).
+    pub(super) commits_later: bool,
     pub(super) gate: Option<&'a dyn Gate>,
 }
 
@@ -75,6 +77,7 @@ impl<'a> Terms<'a> {
             back_off: BackOffTerms::AnswerFromStore,
             asks_former_owner: true,
             sheds_early: true,
+            commits_later: true,
             gate: None,
         }
     }
@@ -86,6 +89,7 @@ impl<'a> Terms<'a> {
             without_lease: WithoutLease::Run,
             asks_former_owner: false,
             sheds_early: false,
+            commits_later: false,
             ..Self::miss(MonoTime::default())
         }
     }
@@ -98,6 +102,7 @@ impl<'a> Terms<'a> {
             back_off: BackOffTerms::Stop,
             asks_former_owner: false,
             sheds_early: false,
+            commits_later: false,
             gate: None,
         }
     }
@@ -116,6 +121,7 @@ impl<'a> Terms<'a> {
         Self {
             lease: LeaseTerms::Once,
             back_off: BackOffTerms::Ignore,
+            commits_later: true,
             gate: Some(gate),
             ..Self::refresh(MonoTime::default())
         }

@@ -166,6 +166,12 @@ impl Invalidate {
             }
             true
         });
+        // Copies that memory has evicted, and that the store does not have yet.
+        self.cache.queued().look_at(|key, copy| {
+            if view.owner(key) != Some(self.context.node()) {
+                copy.leave(now);
+            }
+        });
         RingChange { dropped, left: left.get() }
     }
 

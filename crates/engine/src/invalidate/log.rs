@@ -25,10 +25,10 @@ impl Invalidate {
                 is_more = page.scopes.len() >= INVALIDATION_PAGE_LEN_MAX;
                 // A late first look may have missed invalidations of copies that were kept meanwhile.
                 if page.gap && (!is_first || self.cache.copies() > 0) {
-                    self.cache.forget(&Scope::All);
+                    self.cache.forget_logged(&Scope::All);
                 }
                 page.scopes.iter().for_each(|scope| {
-                    self.cache.forget(scope);
+                    self.cache.forget_logged(scope);
                 });
                 cursor = page.next;
                 self.rings.has_read(cursor);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use hopcache_core::bookmark::{DatabaseUuid, Position};
 use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
@@ -69,6 +69,20 @@ pub trait Store: Send + Sync + 'static {
     async fn renew(&self, key: &QueryKey, token: Token, lease_ms: Millis) -> Result<bool, StoreError>;
     /// Ends the lease if `token` is the current one. Returns whether it was.
     async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError>;
+    /// Ends many leases. Each end is one atomic step, as [`commit`](Store::commit) or [`release`](Store::release) is, and they
+    /// may be carried out in any order. Returns for each, in the order of `ends`, whether its token was the current one.
+    async fn end_leases(&self, ends: &[LeaseEnd]) -> Vec<Result<bool, StoreError>> {
+        join_all(ends.iter().map(|end| async move {
+            match &end.entry {
+                Some((entry, life_ms)) => {
+                    let commit = self.commit(&end.key, end.token, entry.clone(), *life_ms).await?;
+                    Ok(commit == Commit::Stored)
+                }
+                None => self.release(&end.key, end.token).await,
+            }
+        }))
+        .await
+    }
     /// As `get_or_lease`, but a lease with token `dead`, whose holder is known to be dead, counts as free.
     async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError>;
     /// Removes entry and lease, so that an earlier read cannot be stored, and tells every node through the invalidation
@@ -103,6 +117,17 @@ pub trait Store: Send + Sync + 'static {
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
     /// Whether the store answers and takes writes.
     async fn ping(&self) -> Result<(), StoreError>;
+}
+
+/// Plain data: a lease that its holder ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseEnd {
+    /// The key.
+    pub key: QueryKey,
+    /// The token of the lease.
+    pub token: Token,
+    /// The entry to store, and its life from now; `None` to give the lease back without one.
+    pub entry: Option<(Bytes, Millis)>,
 }
 
 /// Plain data: a node that has looked for writes not long ago. It may serve entries from before a write that it has not

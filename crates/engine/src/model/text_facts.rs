@@ -15,6 +15,7 @@ use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_cypher::tags::anchored::{AnchoredWrite, ReadShape};
 use hopcache_cypher::tags::{Volatility, WriteEffects};
+use hopcache_learning::in_vain::ConsideredInVain;
 
 use crate::model::origin_run::Parts;
 
@@ -26,6 +27,7 @@ pub struct TextFacts {
     reads_with_tokens: OnceLock<TextReads>,
     writes: OnceLock<TextWrites>,
     word: KnownWord,
+    in_vain: ConsideredInVain,
 }
 
 /// What answers to one text depend on.
@@ -135,6 +137,7 @@ impl TextFacts {
             reads_with_tokens: OnceLock::new(),
             writes: OnceLock::new(),
             word: KnownWord::default(),
+            in_vain: ConsideredInVain::default(),
         }
     }
 
@@ -217,6 +220,11 @@ impl TextFacts {
     /// The server's word.
     pub(crate) const fn word(&self) -> &KnownWord {
         &self.word
+    }
+
+    /// Whether anything follows its answers.
+    pub(crate) const fn in_vain(&self) -> &ConsideredInVain {
+        &self.in_vain
     }
 }
 

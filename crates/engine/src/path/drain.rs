@@ -5,8 +5,8 @@
 //! that hit on. It finds the value in the store, or asks for it (`invalidate::handover`). These facts are a prior: one
 //! run of its own, or a rate that it saw itself, weighs more.
 //!
-//! Flights that take too long end in this order: this node stops leading · its leases are released · the flights are
-//! dropped · their followers go to the new owner, which leads at once. In any other order a node would lead here again,
+//! Flights that take too long end in this order: this node stops leading · results that wait for their commit are stored
+//! (`fetch::commit_queue`) · its leases are released · the flights are dropped · their followers go to the new owner, which leads at once. In any other order a node would lead here again,
 //! or wait for a lease that nobody uses:
 //!   flights dropped · a follower competes again and leads here · leases released, its lease too.
 //! A flight that wins its lease between the first two steps is dropped like the others, and gives it back itself.
@@ -136,6 +136,7 @@ impl Path {
     pub async fn finish(&self) {
         self.refresh.end();
         self.prefetch.end();
+        self.fetch.end_late_commits();
         self.context.tasks().close();
         self.context.tasks().wait().await;
         // A prefetch that is still unused stays pending.

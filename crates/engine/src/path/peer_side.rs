@@ -59,7 +59,7 @@ impl Path {
         }
         let lookup = match self.hit_of_forwarded(forwarded) {
             Ok(reply) => {
-                self.prefetch.answered_forwarded(forwarded);
+                self.prefetch.answered_forwarded(forwarded, None);
                 return Ok(encoded(reply).await);
             }
             Err(lookup) => lookup,
@@ -83,7 +83,7 @@ impl Path {
             LocalAnswer::Answered(mut outcome) => {
                 self.name_outage(&mut outcome);
                 if matches!(outcome.answer, Answer::Body(_)) {
-                    self.prefetch.answered_forwarded(forwarded);
+                    self.prefetch.answered_forwarded(forwarded, Some(&ask));
                 }
                 Reply::Answered(outcome)
             }

@@ -372,7 +372,7 @@ impl Path {
         let expired = self.refresh.expired(held.as_ref()).cloned();
         let give_up_at = self.context.now() + self.policy.now().run_timeout_ms + Millis(LEASE_MS_MAX);
         let mut fetched = self.fetch.fetch(&job, Terms::miss(give_up_at), held.as_ref()).await;
-        let (is_leased, lease) = (fetched.is_leased(), fetched.take_lease());
+        let (is_leased, lease, commit) = (fetched.is_leased(), fetched.take_lease(), fetched.take_commit());
         let result = fetched.result_for_client();
         self.note_demand_run(&job, &result);
         if let Some(expired) = expired {
@@ -383,7 +383,7 @@ impl Path {
         // announces it to the other nodes after that.
         let has_old = result.is_refusal() && (fallback.is_taken() || self.cache.look(&key).is_some());
         let telling = if has_old { self.invalidate.refused(&key).await } else { None };
-        self.fetch.keep(&leader, &job, &result);
+        let result = self.fetch.keep(&leader, &job, (result, commit)).await;
         // After `keep`: otherwise a quick refresh keeps the new value first, and this task then overwrites it with the
         // stale one.
         if let (FetchResult::Stale(copy), Some(lease)) = (&result, lease) {

@@ -20,6 +20,8 @@ pub struct Sizes {
     pub questions: usize,
     /// Leases held.
     pub leases: usize,
+    /// Results whose commits wait or are under way.
+    pub commits_queued: usize,
     /// Tasks that belong to the engine.
     pub tasks: usize,
     /// Statements with a remembered answer of the server.
@@ -84,6 +86,7 @@ impl Path {
             refreshes: self.refresh.seats(),
             questions: self.fetch.classifier().questions_len(),
             leases: self.fetch.leases_held(),
+            commits_queued: self.fetch.commits_queued(),
             tasks: self.context.tasks().len(),
             words: self.fetch.classifier().words_len(),
             patterns,

@@ -3,9 +3,9 @@
 //! keys (`orders.rs`). The owner decides whether to carry out an order (`launch.rs`): it knows its copies, its flights
 //! and its origin.
 //!
-//! The owner of the answered query's key considers. The request came here anyway, on its one hop, and here is the result
-//! whose fields templates need. So considering takes no message. A popular key is considered once a second, whoever
-//! asks; at a busy node less often. The request's answer does not wait: the path only pushes into a bounded queue.
+//! The owner of the answered query's key considers. The request came here anyway, on its one hop, and here is the result whose
+//! fields templates need. So considering takes no message. A popular key is considered once a second; at a busy node less often,
+//! and so is a text whose answers led to nothing (`hopcache_learning::in_vain`). The path only pushes into a bounded queue.
 //!
 //! A hit of a near copy makes no hop, so its node considers. A near copy is a rendering, which this room cannot read. If
 //! a likely template needs fields, this node asks the owner of the key for them, and remembers them (`fields.rs`).
@@ -25,7 +25,7 @@ use hopcache_core::limits::{
     CONSIDERED_AT_A_TIME, CONSIDERED_IN_ROUND_MAX, CONSIDERED_KEPT_MS, CONSIDERED_MAX, FIELDS_ROWS_MAX,
     NEAR_FIELDS_ASKED_AT_A_TIME, OVERLAP_PRIOR,
 };
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_cypher::forms::pattern::pattern_id;
 use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
@@ -79,6 +79,8 @@ impl ConsiderQueue {
 /// The candidates of one answered query.
 struct Candidates {
     all: Vec<Candidate>,
+    /// Whether another query may follow, by what is known now.
+    may_follow: bool,
     /// Whether a likely template was left out, because this node does not know the fields of the answer.
     lacks_fields: bool,
 }
@@ -96,29 +98,40 @@ type KnownForm<'a> = (Arc<(RealmTag, Form)>, &'a Prediction);
 
 impl Prefetch {
     fn is_considering(&self) -> bool {
-        {
-            let policy = self.policy.now();
-            policy.prefetch.is_on && policy.prefetch.queries_max > 0
-        }
+        let policy = self.policy.now();
+        policy.prefetch.is_on && policy.prefetch.queries_max > 0
     }
 
     /// A request of this node's client was answered by this node.
     pub(super) fn answered_here(&self, ask: &Ask) {
         if self.is_considering() {
-            self.answered(&ask.query.key, || AnsweredQuery::Here(Arc::clone(&ask.query), ask.rendering));
+            self.answered_ask(ask);
         }
     }
 
-    /// A forwarded request was answered by this node.
-    pub(crate) fn answered_forwarded(&self, forwarded: &ForwardedAsk) {
-        if self.is_considering() && forwarded.rest_bytes() <= ANSWERED_BYTES_MAX {
-            self.answered(forwarded.key(), || AnsweredQuery::Forwarded(forwarded.clone()));
+    /// A forwarded request was answered by this node. `ask`: as this node has read it; a hit is answered unread.
+    pub(crate) fn answered_forwarded(&self, forwarded: &ForwardedAsk, ask: Option<&Ask>) {
+        if !self.is_considering() || forwarded.rest_bytes() > ANSWERED_BYTES_MAX {
+            return;
+        }
+        let answered = || AnsweredQuery::Forwarded(forwarded.clone());
+        match ask {
+            Some(ask) => self.answered_ask(ask),
+            None => self.answered(forwarded.key(), self.context.now(), answered),
         }
     }
 
-    fn answered(&self, key: &QueryKey, answered: impl FnOnce() -> AnsweredQuery) {
+    fn answered_ask(&self, ask: &Ask) {
+        let now = self.context.now();
+        if ask.query.facts().in_vain().is_due(now) {
+            let answered = || AnsweredQuery::Here(Arc::clone(&ask.query), ask.rendering);
+            self.answered(&ask.query.key, now, answered);
+        }
+    }
+
+    fn answered(&self, key: &QueryKey, now: MonoTime, answered: impl FnOnce() -> AnsweredQuery) {
         let considering = &self.learning.considering;
-        let is_first = considering.considered.is_first(key, self.context.now());
+        let is_first = considering.considered.is_first(key, now);
         if is_first && considering.answered.push(answered) == PushOutcome::NoRoom {
             self.note_observed(ObservationWord::Unconsidered, 1);
         }
@@ -185,7 +198,9 @@ impl Prefetch {
                 yield_now().await;
             }
             let Some(before) = self.antecedent(answered) else { continue };
-            match self.candidates_of(&before) {
+            let candidates = self.candidates_of(&before);
+            before.query.facts().in_vain().note(candidates.may_follow);
+            match candidates {
                 Candidates { lacks_fields: true, .. } if self.is_anothers(&before.query.key) => {
                     without_fields.push(before);
                 }
@@ -250,6 +265,7 @@ impl Prefetch {
         let kinds = self.policy.now().prefetch.kinds;
         let mut all = Vec::new();
         let mut lacks_fields = false;
+        let threshold = Prices::of(f64::NAN, 0.0).threshold();
         let pattern = SourceId::Pattern(before.statement.pattern);
         let query = SourceId::Query(QueryTag::of(&self.hasher, &before.query.key));
         let now = self.context.now();
@@ -257,10 +273,14 @@ impl Prefetch {
             let model = self.learning.model.lock();
             (model.outlook(pattern, now), model.outlook(query, now).filter(|_| kinds.exact))
         };
-        if let Some(outlook) = of_pattern.filter(|_| kinds.template) {
+        let of_pattern = of_pattern.filter(|_| kinds.template);
+        let may_be_soon = |each: &Prediction| each.p > threshold / 2.0;
+        let mut may_follow =
+            of_pattern.as_ref().is_some_and(|outlook| outlook.successors.iter().any(may_be_soon))
+                || of_query.as_ref().is_some_and(|outlook| !outlook.successors.is_empty());
+        if let Some(outlook) = of_pattern {
             let forms = self.forms_of(before.statement.realm, &outlook.successors);
             // A template that no exact count supports, and that cannot pay even at an idle origin, is not bound.
-            let threshold = Prices::of(f64::NAN, 0.0).threshold();
             let p_min = match &of_query {
                 Some(exact) if !exact.successors.is_empty() => 0.0,
                 Some(exact) => prior_above(threshold, exact.seen),
@@ -273,15 +293,16 @@ impl Prefetch {
             exact((query, outlook.seen), forms, &mut all);
         }
         if kinds.overlap {
-            self.overlaps(before, &mut all);
+            may_follow |= self.overlaps(before, &mut all);
         }
-        Candidates { all, lacks_fields }
+        Candidates { all, may_follow, lacks_fields }
     }
 
-    /// Entries of this node that start from the same graph node and are about to expire.
-    fn overlaps(&self, before: &Antecedent, all: &mut Vec<Candidate>) {
-        let Some(tag) = anchor_of(&self.hasher, &before.query) else { return };
+    /// Entries of this node that start from the same graph node and are about to expire. Returns whether any other query starts there.
+    fn overlaps(&self, before: &Antecedent, all: &mut Vec<Candidate>) -> bool {
+        let Some(tag) = anchor_of(&self.hasher, &before.query) else { return false };
         let others = self.learning.considering.anchors.lock().others(tag, &before.query);
+        let has_others = !others.is_empty();
         let source = SourceId::Pattern(before.statement.pattern);
         for other in others.into_iter().filter(|other| self.is_about_to_expire(&other.key)) {
             all.push(Candidate {
@@ -293,6 +314,7 @@ impl Prefetch {
                 p: OVERLAP_PRIOR,
             });
         }
+        has_others
     }
 
     /// The known forms of predictions that belong to this database and principal and that Neo4j has not refused.

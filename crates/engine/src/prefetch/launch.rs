@@ -32,7 +32,7 @@ use hopcache_learning::gain::CandidateKind;
 use crate::cache::Provenance;
 use crate::cache::copy::{Life, SharedCopy};
 use crate::cache::flight::Seat;
-use crate::fetch::{FetchRefusal, FetchResult, FlightLeader, Gate, Terms, Verdict};
+use crate::fetch::{FetchRefusal, FetchResult, FlightLeader, Gate, QueuedCommit, Terms, Verdict};
 use crate::model::ask::{Hints, Query};
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::event::{Cause, Event, PrefetchWord};
@@ -182,12 +182,12 @@ impl Prefetch {
             Ok(()) => self.fly(&job, &gate, held.as_ref()).await,
             Err(skip) => Err(skip),
         };
-        let result = match flown {
-            Ok(FlownFlight::Found(copy)) => FetchResult::Found(copy),
-            Ok(FlownFlight::Launched(result, ticket)) => match &result {
+        let (result, commit) = match flown {
+            Ok(FlownFlight::Found(copy)) => (FetchResult::Found(copy), None),
+            Ok(FlownFlight::Launched(result, ticket, commit)) => match &result {
                 FetchResult::Ran { copy, .. } | FetchResult::Found(copy) | FetchResult::Stale(copy) => {
                     ticket.is_dead_at(copy.dead_at());
-                    result
+                    (result, commit)
                 }
                 FetchResult::Failed(_) => {
                     if result.is_refusal() {
@@ -203,7 +203,7 @@ impl Prefetch {
                 return;
             }
         };
-        self.fetch.keep(&leader, &job, &result);
+        let result = self.fetch.keep(&leader, &job, (result, commit)).await;
         self.fetch.land(leader, &job, result);
     }
 
@@ -262,14 +262,15 @@ impl Prefetch {
         gate: &LaunchGate<'_>,
         held: Option<&SharedCopy>,
     ) -> Result<FlownFlight, Skip> {
-        let fetched = self.fetch.fetch(job, Terms::prefetch(gate), held).await;
+        let mut fetched = self.fetch.fetch(job, Terms::prefetch(gate), held).await;
+        let commit = fetched.take_commit();
         let result = fetched.result().map_err(|why| match why {
             FetchRefusal::Busy => Skip::InFlight,
             FetchRefusal::NoStore => Skip::Degraded,
             FetchRefusal::Closed => gate.skip(),
         })?;
         match (result, gate.ticket()) {
-            (result, Some(ticket)) => Ok(FlownFlight::Launched(result, ticket)),
+            (result, Some(ticket)) => Ok(FlownFlight::Launched(result, ticket, commit)),
             (FetchResult::Found(copy), None) => {
                 // A copy that is in memory already is not put there again, because that would end its ticket.
                 let in_memory = self.cache.look(&job.query.key);
@@ -290,9 +291,10 @@ fn is_nearly_over(left: Millis, ttl_ms: Millis) -> bool {
 }
 
 /// The end of a flight that was not skipped.
+#[expect(clippy::large_enum_variant, reason = "it is matched at once, never kept")]
 enum FlownFlight {
-    /// The gate opened, and the run ended with this result.
-    Launched(FetchResult, Arc<Ticket>),
+    /// The gate opened, and the run ended with this result. Its commit may wait.
+    Launched(FetchResult, Arc<Ticket>, Option<QueuedCommit>),
     /// The store had a fresh value that memory did not have. Nothing was launched.
     Found(SharedCopy),
 }

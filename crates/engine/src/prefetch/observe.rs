@@ -5,7 +5,7 @@
 //! front, so prefetch cannot feed itself. On the request's path there is one look at the clock and one push of `Arc`s
 //! into a bounded queue. When the queue is full, the observation is dropped and counted, and nothing waits.
 //!
-//! Observations are sent in batches: after a pause, or when half of the queue is full; one message for each owner. They
+//! Observations are sent in batches: with the node's next poll of the store, or when half of the queue is full; one message for each owner. They
 //! do not ride on forwards, because their bytes would delay a client's request. A node that dies takes its last batch
 //! with it.
 
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use futures_util::FutureExt;
 use hopcache_core::key::{DatabaseTag, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
-    OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
-    OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
+    OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVATIONS_MS_MIN, OBSERVED_OF_SESSION_MAX,
+    OBSERVED_QUERY_BYTES_MAX, OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -173,7 +173,7 @@ impl Prefetch {
         }
         tokio::select! {
             biased;
-            () = self.context.sleep(Millis(OBSERVATIONS_EVERY_MS)) => {}
+            () = self.round_over() => {}
             () = self.learning.observing.half_full.notified() => {}
         }
         while seen.len() < OBSERVATIONS_MAX
@@ -184,6 +184,24 @@ impl Prefetch {
         // What was noted before the drain is done: kept, it would end the next round at once.
         let _ = self.learning.observing.half_full.notified().now_or_never();
         Some(seen)
+    }
+
+    /// A round ends with a poll of the store, which wakes this node anyway; without one, by time.
+    async fn round_over(&self) {
+        let soonest = self.context.now() + Millis(OBSERVATIONS_MS_MIN);
+        let polled = async {
+            loop {
+                self.cache.next_poll().await;
+                if self.context.now() >= soonest {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = polled => {}
+            () = self.context.sleep(Millis(OBSERVATIONS_EVERY_MS)) => {}
+        }
     }
 
     fn tell_owners(self: &Arc<Self>, seen: Vec<AnsweredRequest>) {

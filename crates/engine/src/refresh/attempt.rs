@@ -99,10 +99,10 @@ impl RefreshTask {
     }
 
     /// Keeps the new value and ends as completed.
-    fn complete(mut self, result: &FetchResult) {
+    async fn complete(mut self, result: FetchResult) {
         let Some(seat) = self.seat.take() else { return };
         self.note_end(RefreshWord::Completed);
-        self.refresh.fetch.keep(&seat, &self.job, result);
+        self.refresh.fetch.keep(&seat, &self.job, (result, None)).await;
         seat.land(());
     }
 }
@@ -161,7 +161,7 @@ impl Refresh {
             }
             drop(worker);
             match tried {
-                AttemptEnd::NewValue(result) => return task.complete(&result),
+                AttemptEnd::NewValue(result) => return task.complete(result).await,
                 AttemptEnd::Over | AttemptEnd::Gone => return,
                 AttemptEnd::Again => tries += 1,
                 // This was no try and does not use one up. Its own count keeps it from waiting for ever for other runs.

@@ -1,6 +1,7 @@
 //! Questions for a database's newest transaction: before a run that has to carry a mark, and after a write whose id is not
 //! known.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use hopcache_core::bookmark::{Bookmark, Position};
@@ -82,7 +83,7 @@ impl BoltOrigin {
             let run = if wants_run { self.run_behind(&mut lent, of).await? } else { None };
             Ok(Some((newest, run)))
         };
-        let answer = self.gate.in_doubt_while(asked).await;
+        let answer = self.gate.in_doubt_while(pin!(asked)).await;
         ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
         answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }

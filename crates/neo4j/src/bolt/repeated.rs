@@ -26,7 +26,7 @@ impl BoltOrigin {
                 tracing::info!(fault = ?first.kind, "a connection to Neo4j was cut; its read is run once more");
                 // What cut this connection may have cut the others that wait beside it.
                 self.pools.forget(&self.fingerprint(&run.identity));
-                let again = self.run_once(run, what, deadline, (ticket, &mut tap)).await;
+                let again = Box::pin(self.run_once(run, what, deadline, (ticket, &mut tap))).await;
                 let was_sent = |error: &OriginError| first.was_sent || error.was_sent;
                 again.map_err(|error| OriginError { was_sent: was_sent(&error), was_repeated: true, ..error })
             }

@@ -228,7 +228,7 @@ async fn late_reports_change_nothing() {
 async fn a_long_run_has_the_server_probed_meanwhile() {
     let bench = Bench::new(false, 2_000);
     let gate = Arc::clone(&bench.gate);
-    let run = tokio::spawn(async move { gate.in_doubt_while(pass(30_000)).await });
+    let run = tokio::spawn(async move { gate.in_doubt_while(std::pin::pin!(pass(30_000))).await });
     pass(10_000).await;
     assert!((2..=6).contains(&bench.server.probes()), "{} probes in 10 s", bench.server.probes());
     assert!(bench.call(None), "slow is not away");

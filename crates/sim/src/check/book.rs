@@ -70,6 +70,11 @@ impl Book {
         (young && age_ms < lies.entry.soft).then_some(lies)
     }
 
+    /// The entry that readers find, fresh or not.
+    pub(super) fn entry(&self, key: KeyId, store: MonoTime) -> Option<Lies> {
+        self.entries.get(&key).copied().filter(|lies| lies.until > store.max(self.latest))
+    }
+
     /// Invalidations that the store has carried out, even if the store lost them later.
     pub(super) fn invalidated(&self) -> &[(MonoTime, Covers)] {
         &self.invalidated

@@ -2,11 +2,11 @@
 //! the last request nothing is left: no flight, no task, no lease.
 
 use hopcache_core::limits::{
-    ANCHORS_MAX, ANSWERED_MAX, BACKOFF_KEYS_MAX, CONSIDERED_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX,
-    FIELDS_KEPT_MAX, FLIGHTS_MAX, FORMS_READ_MAX, HANDOVER_RINGS_MAX, HISTORY_KEYS_MAX, MEMBERS_MAX,
-    OBSERVATIONS_MAX, ORDERED_MAX, PATTERNS_COSTED_MAX, PREFETCH_BACKOFF_KEYS_MAX, PREFETCH_TICKETS_MAX,
-    QUERY_PATTERNS_MAX, REFUSED_FORMS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
-    STATEMENTS_READ_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
+    ANCHORS_MAX, ANSWERED_MAX, BACKOFF_KEYS_MAX, COMMITS_QUEUED_MAX, CONSIDERED_MAX, DEGREE_QUEUE_MAX,
+    FEEDBACK_MAX, FIELDS_KEPT_MAX, FLIGHTS_MAX, FORMS_READ_MAX, HANDOVER_RINGS_MAX, HISTORY_KEYS_MAX,
+    MEMBERS_MAX, OBSERVATIONS_MAX, ORDERED_MAX, PATTERNS_COSTED_MAX, PREFETCH_BACKOFF_KEYS_MAX,
+    PREFETCH_TICKETS_MAX, QUERY_PATTERNS_MAX, REFUSED_FORMS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX,
+    SESSIONS_WAITING_MAX, STATEMENTS_READ_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
 };
 use hopcache_learning::Bounds;
 
@@ -58,8 +58,10 @@ fn within(node: &NodeView, keys: usize, nodes: usize) -> Result<(), String> {
         ("breakers", sizes.breakers, MEMBERS_MAX.min(nodes)),
         ("former rings", sizes.former_rings, HANDOVER_RINGS_MAX),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
-        // A lease, a flight or a forward without a task would never end.
-        ("leases", sizes.leases, sizes.tasks),
+        ("queued commits", sizes.commits_queued, COMMITS_QUEUED_MAX.min(keys)),
+        // A lease, a flight or a forward without a task would never end. One task ends the leases of all queued commits.
+        ("leases", sizes.leases, sizes.tasks + sizes.commits_queued),
+        ("queued commits", sizes.commits_queued.min(1), sizes.tasks),
         ("flights and forwards", sizes.flights + sizes.forwards, sizes.tasks),
         ("slots in use", node.line.0, SLOTS_MAX),
         ("runs in line", node.line.1, WAITING_PER_SLOT * SLOTS_MAX),
@@ -104,6 +106,7 @@ fn empty(node: &NodeView) -> Result<(), String> {
         + sizes.refreshes
         + sizes.questions
         + sizes.leases
+        + sizes.commits_queued
         + sizes.tasks
         + sizes.fallbacks
         + sizes.prefetches

@@ -5,6 +5,7 @@
 
 mod book;
 mod broadcasts;
+mod commits;
 mod counters;
 pub mod coverage;
 mod direct_runs;
@@ -248,6 +249,7 @@ impl Default for Checks {
             all: vec![
                 Box::new(i3_late_write::LateWrites::default()),
                 Box::new(i1_i2_runs::Runs::default()),
+                Box::new(commits::Commits::default()),
                 Box::new(i4_age::Ages::default()),
                 Box::new(i5_identity::Identities::default()),
                 Box::new(prefetch::Prefetches::default()),

@@ -80,6 +80,7 @@ impl Scene {
     /// Empties the store. The returned lease ends soon after.
     async fn lease_is_gone(&self) {
         self.world.pass(50).await;
+        committed(&self.world).await;
         assert_eq!(self.world.store.leases(), 0);
     }
 }

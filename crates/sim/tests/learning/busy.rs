@@ -277,3 +277,37 @@ async fn a_full_origin_costs_nothing_but_a_few_observations() {
     world.pass(1_000).await;
     assert_eq!(launched(), before + 1, "and what follows is launched again");
 }
+
+/// A text that nothing follows is considered in samples. Once something follows it, each answer is.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_nothing_follows_is_sampled_until_something_does() {
+    const TEXT: &str = "MATCH (n:Item) WHERE n.rank > $id RETURN n";
+    let world = learning_world(2, 100, &policy());
+    earn(&world).await;
+    // Forwarded, so that their owner reads the text for all of them.
+    let mut new =
+        (0..).map(|id| with_number(&world, (TEXT, id), [7; 16])).filter(|ask| world.owner_of(ask) == 1);
+    let mut considered_of_100 = async || {
+        let remembered = || world.nodes[1].engine.prefetch().learning_sizes().remembered;
+        let before = remembered();
+        for next in new.by_ref().take(100) {
+            ask(&world, 0, &Ask { session: None, ..next }).await;
+            world.pass(5).await;
+        }
+        remembered() - before
+    };
+    let considered = considered_of_100().await;
+    assert!(considered > 60, "{considered}");
+    let considered = considered_of_100().await;
+    assert!((1..40).contains(&considered), "{considered}");
+    for session in 1..4 {
+        let next = with_number(&world, (TEXT, -i64::from(session)), [session; 16]);
+        ask(&world, 0, &next).await;
+        world.pass(2_000).await;
+        ask(&world, 0, &of_session(&world, session, "alice", ("neo4j", FIRST))).await;
+        world.pass(2_000).await;
+    }
+    considered_of_100().await;
+    let considered = considered_of_100().await;
+    assert!(considered > 90, "{considered}");
+}

@@ -20,6 +20,7 @@ async fn a_purge_during_the_run_wastes_it() {
     scene.world.pass(2 * RUN_MS).await;
     assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
     assert_eq!(version(&scene.ask(0, &ask).await), 2);
+    committed(&scene.world).await;
     let stored = |(key, _, commit): &(_, _, Commit)| *key == ask.query.key && *commit == Commit::Stored;
     assert_eq!(scene.world.store.commits().iter().filter(|each| stored(each)).count(), 1);
 }

@@ -16,6 +16,7 @@ async fn the_first_hit_uses_it() {
         assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
     }
     assert_eq!((scene.world.origin.runs(), scene.runs_for(0, Cause::Prefetch)), (runs + 1, 1));
+    committed(&scene.world).await;
     scene.node(0).memory.forget_all();
     assert_eq!(scene.balanced(0), [1, 1, 0, 0], "a used launch is not wasted as well");
 }
@@ -108,6 +109,7 @@ async fn a_copy_that_goes_unused_is_wasted_whatever_way_it_goes() {
         let scene = Scene::alone(37, 1).await;
         let ask = scene.read(1);
         scene.prefetched(0, &ask).await;
+        committed(&scene.world).await;
         let engine = &scene.node(0).engine;
         match way {
             0 => scene.node(0).memory.forget_all(),
@@ -173,6 +175,7 @@ async fn a_failed_run_is_shown_to_nobody() {
         scene.world.pass(2 * RUN_MS).await;
         scene.world.origin.set_behavior(OriginBehavior::Well);
         assert_eq!(scene.balanced(0), [2, 0, 1, 1], "{behavior:?}");
+        committed(&scene.world).await;
         assert_eq!(scene.node(0).engine.fetch().leases_held(), 0);
         assert_eq!(version(&scene.ask(0, &alone).await), 1, "{behavior:?}");
     }

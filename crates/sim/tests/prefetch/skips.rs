@@ -62,6 +62,7 @@ async fn what_the_store_has_is_not_run() {
     let scene = Scene::alone(2, 1).await;
     let ask = scene.read_of(0);
     scene.ask(0, &ask).await;
+    committed(&scene.world).await;
     scene.node(0).memory.forget_all();
     let (runs, tokens) = (scene.world.origin.runs(), scene.node(0).engine.prefetch().tokens());
     scene.prefetched(0, &ask).await;

@@ -114,6 +114,7 @@ async fn a_hanging_origin_frees_the_worker_at_the_deadline() {
     engine.invalidate().purge(&Scope::All).await;
     world.origin.set_delay_ms(5_000);
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 2);
+    committed(&world).await;
     at_rest(&world);
 }
 

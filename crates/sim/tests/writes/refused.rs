@@ -134,6 +134,7 @@ async fn a_warning_of_an_unknown_key_ends_when_a_key_may_be_new() {
         });
         world.send(0, &world.ask(WRITE)).await.unwrap();
         // Redis has what the owner's memory has lost.
+        committed(&world).await;
         world.nodes[world.owner_of(&warned)].memory.forget_all();
         for node in 0..NODES {
             assert_eq!(version(&read(&world, node, &warned).await), 2, "at node {node}");

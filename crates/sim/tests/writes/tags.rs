@@ -148,6 +148,7 @@ async fn a_copy_without_its_query_is_judged_when_a_request_brings_it() {
     let [left, right] = ["Left", "Right"].map(|label| read_of(&world, label, 1));
     for ask in [&left, &right] {
         warm(&world, ask).await;
+        committed(&world).await;
         let (key, node) = (ask.query.key, &world.nodes[1]);
         let copy = node.memory.get(&key).unwrap();
         let seal_key = ChecksumKey([7; 32]);

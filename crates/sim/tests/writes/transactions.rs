@@ -235,6 +235,7 @@ async fn what_is_found_in_the_store_has_to_be_proved() {
     let runs = world.origin.runs();
     for (passed_ms, expected, runs_more) in [(100, FIRST, 0), (BOUND_MS, FIRST + 1, 1)] {
         world.pass(passed_ms).await;
+        committed(&world).await;
         world.nodes[owner].memory.forget_all();
         let read = read(&world, owner, &to_write(&left)).await;
         assert!(version(&read) == expected && can_write(&read), "{read:?}");

@@ -99,6 +99,12 @@ impl Gate {
         }
     }
 
+    /// The store answered, and refused a part of what was asked.
+    pub(super) fn refused(&self, error: &StoreError) {
+        *self.last.lock() = Some(error.clone());
+        self.tell(error);
+    }
+
     /// The store took a write.
     pub(super) fn takes_writes(&self) {
         if self.logged.lock().take().is_some() {

@@ -24,6 +24,7 @@
 
 mod gate;
 mod greeting;
+mod lease_ends;
 mod reply;
 mod scripts;
 mod server_connection;
@@ -49,7 +50,7 @@ use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::time::Millis;
 use hopcache_core::write_position::{EventCursor, WriteEvent, WriteRecord};
 use hopcache_engine::ports::{
-    Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
+    LeaseEnd, Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
 };
 use hopcache_net::tls::Authorities;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
@@ -361,6 +362,10 @@ impl Store for RedisStore {
 
     async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
         self.run_compared(Load::Small, &self.scripts.release, key, token, |_| ()).await
+    }
+
+    async fn end_leases(&self, ends: &[LeaseEnd]) -> Vec<Result<bool, StoreError>> {
+        self.end_together(ends).await
     }
 
     async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {

@@ -16,14 +16,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{BoxFuture, Shared, join_all};
 use hopcache_core::limits::STORE_BREAKER_APART_MS;
 use hopcache_engine::ports::StoreError;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -210,6 +210,28 @@ impl Connection {
         match self {
             Self::Single(connection) => command.query_async(connection).await,
             Self::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
+
+    /// Sends commands that answer with a number, in one pipeline. A cluster gets them at the same time, each at its own server.
+    /// Each has an answer of its own: a server may refuse one and carry out the next.
+    pub(super) async fn query_all(&mut self, commands: Vec<Cmd>) -> RedisResult<Vec<RedisResult<i64>>> {
+        match self {
+            Self::Single(connection) => {
+                let mut pipeline = Pipeline::with_capacity(commands.len());
+                pipeline.ignore_errors();
+                commands.into_iter().for_each(|command| {
+                    pipeline.add_command(command);
+                });
+                pipeline.query_async(connection).await
+            }
+            Self::Cluster(connection) => {
+                let queries = commands.into_iter().map(|command| {
+                    let mut connection = connection.clone();
+                    async move { command.query_async(&mut connection).await }
+                });
+                Ok(join_all(queries).await)
+            }
         }
     }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
 use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{LogCursor, Scope, Store};
+use hopcache_engine::ports::{LeaseEnd, LogCursor, Scope, Store};
 use hopcache_store::memory::MemoryStore;
 use hopcache_store::redis::RedisStore;
 
@@ -84,6 +85,8 @@ contract!(
     lives_out_of_order_are_no_value,
     an_entry_past_its_total_life_is_gone,
     an_asker_bounds_the_age,
+    leases_that_end_together_end_each_by_itself,
+    many_leases_end_together,
     large_bodies_come_back_whole,
     what_is_no_entry_is_no_value,
     the_log_tells_what_was_invalidated,
@@ -191,6 +194,64 @@ async fn a_stolen_lease_is_fenced(subject: Subject) {
     assert_eq!(store.commit(&key, dead, bytes.clone(), Millis(119_000)).await, Ok(Commit::Fenced));
     assert_eq!(store.commit(&key, thief, bytes, Millis(119_000)).await, Ok(Commit::Stored));
     assert!(matches!(store.steal(&key, thief, &ask(10, 5_000)).await, Ok(Grant::Value(_))), "a value wins");
+}
+
+fn lease_end(key: &QueryKey, token: Token, entry: Option<(Bytes, Millis)>) -> LeaseEnd {
+    LeaseEnd { key: *key, token, entry }
+}
+
+/// Commits and releases in one call: each is compared with its own lease, and a refused one harms no other (I3). A second call
+/// with the same ends is refused altogether.
+async fn leases_that_end_together_end_each_by_itself(subject: Subject) {
+    let store = &subject.store;
+    let life_ms = Millis(119_000);
+    let mut tokens = Vec::new();
+    for number in 0..5 {
+        tokens.push(leased(store.get_or_lease(&key(number), &ask(7, 5_000)).await.unwrap()).0);
+    }
+    store.invalidate(&Scope::Key(key(2))).await.unwrap();
+    let large = noise(100_000, 1);
+    let entries = [
+        Some((entry(&key(0), 60_000, "first"), life_ms)),
+        None,
+        Some((entry(&key(2), 60_000, "purged"), life_ms)),
+        Some((entry(&key(3), 60_000, large), life_ms)),
+        Some((entry(&key(4), 60_000, "of another token"), life_ms)),
+    ];
+    let mut ends: Vec<LeaseEnd> = (0..)
+        .zip(&tokens)
+        .zip(&entries)
+        .map(|((number, token), entry)| lease_end(&key(number), *token, entry.clone()))
+        .collect();
+    ends[4].token.nonce ^= 1;
+    let expected = [Ok(true), Ok(true), Ok(false), Ok(true), Ok(false)];
+    assert_eq!(store.end_leases(&ends).await, expected);
+    for (number, entry) in (0..).zip(&entries) {
+        let view = store.peek(&key(number)).await.unwrap();
+        let is_stored = expected[usize::try_from(number).unwrap()] == Ok(true);
+        let stored = entry.as_ref().filter(|_| is_stored).map(|(entry, _)| entry.clone());
+        assert_eq!(view.entry.map(|stored| stored.bytes), stored, "{number}");
+        assert_eq!(view.lease.is_some(), number == 4, "{number}");
+    }
+    assert_eq!(store.end_leases(&ends).await, [const { Ok(false) }; 5], "twice");
+    assert_eq!(store.end_leases(&[]).await, []);
+}
+
+async fn many_leases_end_together(subject: Subject) {
+    let store = &subject.store;
+    let mut ends = Vec::new();
+    for number in 0..300 {
+        let (token, _) = leased(store.get_or_lease(&key(number), &ask(7, 30_000)).await.unwrap());
+        let stored =
+            (number % 3 > 0).then(|| (entry(&key(number), 60_000, number.to_string()), Millis(119_000)));
+        ends.push(lease_end(&key(number), token, stored));
+    }
+    assert_eq!(store.end_leases(&ends).await, vec![Ok(true); ends.len()]);
+    for end in &ends {
+        let view = store.peek(&end.key).await.unwrap();
+        let stored = end.entry.as_ref().map(|(entry, _)| entry.clone());
+        assert_eq!((view.entry.map(|entry| entry.bytes), view.lease), (stored, None));
+    }
 }
 
 async fn an_invalidation_fences_and_removes(subject: Subject) {

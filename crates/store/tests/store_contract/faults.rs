@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use hopcache_core::breaker::BreakerState;
-use hopcache_core::lease::{Commit, Grant, LeaseAsk};
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, Token};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{Scope, Store, StoreError};
+use hopcache_engine::ports::{LeaseEnd, Scope, Store, StoreError};
 use hopcache_store::problem::StoreProblem;
 use hopcache_store::redis::{RedisSettings, RedisStore};
 use parking_lot::Mutex;
@@ -200,6 +201,50 @@ async fn a_read_only_replica_refuses() {
     .await;
 }
 
+fn end_of(number: u64, token: Token, entry: Option<Bytes>) -> LeaseEnd {
+    LeaseEnd { key: key(number), token, entry: entry.map(|entry| (entry, Millis(90_000))) }
+}
+
+/// A server that has forgotten the scripts gets their text, in the middle of a pipeline too.
+#[tokio::test]
+async fn leases_end_together_at_a_server_that_knows_no_script() {
+    let server = RedisServer::start(&[]);
+    let store = super::contract::patient(&server);
+    comes_back(&store).await;
+    let mut ends = Vec::new();
+    for number in 0..6 {
+        let (token, _) = leased(store.get_or_lease(&key(number), &ask(1, 60_000)).await.unwrap());
+        let stored = (number % 2 == 0).then(|| entry(&key(number), 60_000, "rows"));
+        ends.push(end_of(number, token, stored));
+    }
+    assert_eq!(server.tell("SCRIPT FLUSH"), "+OK");
+    assert_eq!(store.end_leases(&ends).await, vec![Ok(true); ends.len()]);
+    assert_eq!(store.end_leases(&ends).await, vec![Ok(false); ends.len()], "by digest, and over");
+}
+
+/// A server that is gone fails all of them at once, and the breaker opens. So does one that is not the master any more.
+#[tokio::test]
+async fn leases_that_end_together_have_one_fate_when_their_server_is_lost() {
+    let mut server = RedisServer::start(&[]);
+    let store = server.store();
+    comes_back(&store).await;
+    let (first, _) = leased(granted_in_time(&store, 1).await);
+    let (second, _) = leased(granted_in_time(&store, 2).await);
+    let ends = [end_of(1, first, Some(entry(&key(1), 60_000, "rows"))), end_of(2, second, None)];
+    assert_eq!(server.tell("REPLICAOF 127.0.0.1 1"), "+OK");
+    let answers = store.end_leases(&ends).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::Refused(_)))), "{answers:?}");
+    server.kill();
+    for _ in 0..20 {
+        let answers = store.end_leases(&ends).await;
+        let is_lost = |answer: &Result<bool, StoreError>| {
+            matches!(answer, Err(StoreError::Unreachable(_) | StoreError::TimedOut))
+        };
+        assert!(answers.len() == 2 && answers.iter().all(is_lost), "{answers:?}");
+    }
+    opens(&store).await;
+}
+
 /// F18: hits are served, nothing is stored, and the error is a refusal, not an absence.
 #[tokio::test]
 async fn a_full_server_refuses_to_store_and_serves_on() {
@@ -210,6 +255,7 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
     let bytes = entry(&key(1), 60_000, "rows");
     assert_eq!(store.commit(&key(1), token, bytes.clone(), Millis(90_000)).await, Ok(Commit::Stored));
     let (running, _) = leased(granted_in_time(&store, 2).await);
+    let (given_back, _) = leased(granted_in_time(&store, 4).await);
     assert_eq!(server.tell("CONFIG SET maxmemory 1"), "+OK");
     for _ in 0..10 {
         let refused = store.get_or_lease(&key(3), &ask(1, 5_000)).await;
@@ -219,6 +265,11 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
         assert!(matches!(store.get_or_lease(&key(1), &ask(1, 5_000)).await, Ok(Grant::Value(_))));
     }
     assert_eq!(store.breaker(), BreakerState::Closed);
+    // Of leases that end together, the one with an entry is refused, and keeps its lease. The other one ends.
+    let ends = [end_of(4, given_back, None), end_of(2, running, Some(bytes.clone()))];
+    let answers = store.end_leases(&ends).await;
+    assert_eq!(answers[0], Ok(true));
+    assert!(matches!(&answers[1], Err(StoreError::Refused(text)) if text.contains("OOM")), "{answers:?}");
     assert_eq!(store.release(&key(2), running).await, Ok(true), "its holder can still give the lease back");
     assert_eq!(
         store.invalidate(&Scope::Key(key(1))).await.err().map(|error| error.to_string().contains("OOM")),
@@ -335,6 +386,13 @@ async fn a_cluster_is_used_through_its_own_address_form() {
         store.get_or_lease(&key(0), &ask(1, 60_000)).await.ok()
     })
     .await;
+    let mut ends = Vec::new();
+    for index in 100..140 {
+        let (token, _) = leased(store.get_or_lease(&key(index), &ask(1, 60_000)).await.unwrap());
+        ends.push(end_of(index, token, (index % 2 == 0).then(|| entry(&key(index), 60_000, "rows"))));
+    }
+    assert_eq!(store.end_leases(&ends).await, vec![Ok(true); ends.len()], "each at its own slot");
+    assert_eq!(store.invalidate(&Scope::Tag(Tag::Database(MOVIES))).await, Ok(20));
     for index in 1..40 {
         let (token, _) = leased(store.get_or_lease(&key(index), &ask(1, 60_000)).await.unwrap());
         let bytes = entry(&key(index), 60_000, "rows");

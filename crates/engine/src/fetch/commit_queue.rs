@@ -1,0 +1,441 @@
+//! The answer before the commit: the result of a run is kept in memory and answered, and its commit waits in a queue. It is
+//! sent together with others, under the lease of its run. So the client waits for no second round trip to the store.
+//!
+//! Only a run whose result replaces nothing may do so (`Fetch::place_for_commit`). Whatever replaces an entry that readers may
+//! still find in the store is committed before its answer. Schedule without that:
+//!   the store has X, fresh · a refresh answers Y, and its commit waits · this process is killed · the next owner serves X: a
+//!   client has seen Y, and then sees X.
+//!
+//! Where the store takes no entry (`admission`), the lease is given back by the queue too.
+//!
+//! The lease stays held until the commit. A node that competes for the key finds it busy for a little longer, and the fence is
+//! that of every commit (I3). A commit waits for [`COMMIT_LOAD_WAIT_MS`] under load. Otherwise it waits for this node's next
+//! poll of the store, because at a low rate a timer of its own would cost more than the commit. It never waits for longer than
+//! a quarter of its lease.
+//!
+//! A killed node loses what its queue holds: one more run for each of those keys (I2). A leaving node empties its queue before
+//! it gives back its leases. From then on nothing waits.
+//!
+//! `lease_end` says what becomes of a result then. A result that is not kept leaves memory, and one that is kept briefly lives
+//! briefly there from then on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::Token;
+use hopcache_core::limits::{
+    COMMIT_AWAITED_MS_MAX, COMMIT_BATCH_BYTES_MAX, COMMIT_BATCH_LEN_MAX, COMMIT_LOAD_GAP_MS,
+    COMMIT_LOAD_WAIT_MS, COMMIT_WAIT_MS_MAX, COMMITS_QUEUED_BYTES_MAX, COMMITS_QUEUED_MAX,
+};
+use hopcache_core::time::{Millis, MonoTime};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::cache::copy::SharedCopy;
+use crate::cache::{Cache, QueuedMark, WatchedStore};
+use crate::fetch::commit::brief;
+use crate::fetch::lease_end::{EndedRun, StoreOffer, or_lapsed};
+use crate::fetch::leases::HeldLease;
+use crate::model::ask::Query;
+use crate::model::context::Context;
+use crate::model::event::Event;
+use crate::model::outcome::{Detail, Kept};
+
+/// The queue of one node.
+pub(super) struct CommitQueue {
+    pub(super) context: Context,
+    pub(super) cache: Arc<Cache>,
+    pub(super) store: Arc<WatchedStore>,
+    state: Mutex<State>,
+    /// Wakes the task that sends commits.
+    wake: Notify,
+    /// Wakes those who wait for an empty queue.
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<QueuedCommit>,
+    places: Places,
+    /// When the last commit came.
+    came: MonoTime,
+    /// When the next ones are sent.
+    due: MonoTime,
+    /// Whether the task that sends commits is at work.
+    is_sending: bool,
+}
+
+/// Places taken: of commits that wait or are under way, and of results that are about to be kept.
+#[derive(Debug, Default)]
+struct Places {
+    taken: usize,
+    bytes: usize,
+    /// From now on nothing waits.
+    is_closed: bool,
+}
+
+impl Places {
+    /// Takes a place for a copy of so many bytes, if there is room for a copy; `None` for a place without one.
+    fn take(&mut self, bytes: Option<usize>) -> Result<Option<usize>, NoPlace> {
+        if self.is_closed {
+            return Err(NoPlace::Closed);
+        }
+        if self.taken >= COMMITS_QUEUED_MAX {
+            return Err(NoPlace::Full);
+        }
+        let bytes = bytes.filter(|bytes| self.bytes + bytes <= COMMITS_QUEUED_BYTES_MAX);
+        self.taken += 1;
+        self.bytes += bytes.unwrap_or(0);
+        Ok(bytes)
+    }
+
+    /// Frees a place. Returns whether it was the last one.
+    fn free(&mut self, bytes: Option<usize>) -> bool {
+        self.taken -= 1;
+        self.bytes -= bytes.unwrap_or(0);
+        self.taken == 0
+    }
+}
+
+/// Why a result gets no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// The queue is full.
+    Full,
+    /// This node leaves.
+    Closed,
+}
+
+/// A place in the queue. Dropped, it is free.
+pub(super) struct QueuePlace {
+    queue: Arc<CommitQueue>,
+    /// The bytes of the copy to store; `None` to give the lease back without an entry.
+    bytes: Option<usize>,
+}
+
+/// A result that is answered before its commit. Dropped before that, it gives its lease back.
+pub(crate) struct QueuedCommit {
+    query: Arc<Query>,
+    copy: SharedCopy,
+    lease: HeldLease,
+    /// The end of the lease by this node's clock.
+    lease_ends: MonoTime,
+    place: QueuePlace,
+    mark: Option<QueuedMark>,
+}
+
+impl std::fmt::Debug for QueuePlace {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("QueuePlace").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for QueuedCommit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("QueuedCommit").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}
+
+impl QueuePlace {
+    /// Whether it is a place for an entry.
+    pub(super) fn is_of_entry(&self) -> bool {
+        self.bytes.is_some()
+    }
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        let is_empty = self.queue.state.lock().places.free(self.bytes);
+        if is_empty {
+            self.queue.emptied.notify_waiters();
+        }
+    }
+}
+
+impl QueuedCommit {
+    pub(super) fn new(
+        query: &Arc<Query>,
+        copy: &SharedCopy,
+        (lease, lease_ends): (HeldLease, MonoTime),
+        place: QueuePlace,
+    ) -> Self {
+        let (query, copy) = (Arc::clone(query), SharedCopy::clone(copy));
+        Self { query, copy, lease, lease_ends, place, mark: None }
+    }
+
+    fn key(&self) -> &QueryKey {
+        &self.query.key
+    }
+
+    fn token(&self) -> Token {
+        self.lease.token()
+    }
+
+    /// Whether an invalidation has dropped it, or a newer result has taken its place.
+    fn is_dropped(&self) -> bool {
+        self.mark.as_ref().is_some_and(|mark| !mark.may_be_stored())
+    }
+}
+
+impl CommitQueue {
+    pub(super) fn new(context: &Context, cache: &Arc<Cache>, store: &Arc<WatchedStore>) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            cache: Arc::clone(cache),
+            store: Arc::clone(store),
+            state: Mutex::default(),
+            wake: Notify::new(),
+            emptied: Notify::new(),
+        })
+    }
+
+    /// Commits that wait or are under way.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().places.taken
+    }
+
+    /// A place for a copy of so many bytes; `None` for a lease that is given back without an entry. A copy for which there is
+    /// no room gets such a place too: memory alone keeps it.
+    pub(super) fn place(self: &Arc<Self>, bytes: Option<usize>) -> Result<QueuePlace, NoPlace> {
+        let bytes = self.state.lock().places.take(bytes)?;
+        Ok(QueuePlace { queue: Arc::clone(self), bytes })
+    }
+
+    /// Takes a commit whose result is in memory.
+    pub(super) fn push(self: &Arc<Self>, mut commit: QueuedCommit) {
+        let shown = commit.place.is_of_entry().then(|| SharedCopy::clone(&commit.copy));
+        commit.mark = Some(self.cache.queued().add(*commit.key(), shown, commit.lease_ends));
+        let now = self.context.now();
+        let mut state = self.state.lock();
+        let due = now + state.wait_of(commit.lease.lease_ms(), now);
+        state.came = now;
+        let is_sooner = state.waiting.is_empty() || due < state.due;
+        if is_sooner {
+            state.due = due;
+        }
+        state.waiting.push_back(commit);
+        let begins = !std::mem::replace(&mut state.is_sending, true);
+        drop(state);
+        if begins {
+            let queue = Arc::clone(self);
+            self.context.spawn(async move { queue.send_all().await });
+        } else if is_sooner {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Sends what waits at once.
+    fn hurry(&self) {
+        self.state.lock().due = MonoTime::default();
+        self.wake.notify_one();
+    }
+
+    /// From now on results are committed before they are answered, and what waits is sent.
+    pub(super) fn close(&self) {
+        self.state.lock().places.is_closed = true;
+        self.hurry();
+    }
+
+    /// Completes when nothing waits and nothing is under way. The caller bounds it.
+    pub(super) async fn empty(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            // In line before the look: otherwise an end between look and wait would not wake this task.
+            emptied.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Waits for the commit of a key if it waits here. For a run whose value replaces the queued one: the store has that first,
+    /// and the lease is free.
+    pub(super) async fn ended(&self, key: &QueryKey) {
+        if !self.cache.queued().has(key) {
+            return;
+        }
+        self.hurry();
+        tokio::select! {
+            biased;
+            () = self.cache.queued().gone(key) => {}
+            () = self.context.sleep(Millis(COMMIT_AWAITED_MS_MAX)) => {}
+        }
+    }
+
+    /// Sends commits until none waits. One task at a time does.
+    async fn send_all(self: Arc<Self>) {
+        let mut sending = Sending { queue: &self, is_over: false };
+        while let Some(due) = self.next_due(&mut sending) {
+            let left = due.since(self.context.now());
+            if left > Millis::ZERO {
+                self.wait(left).await;
+            } else {
+                self.send_batch().await;
+            }
+        }
+    }
+
+    fn next_due(&self, sending: &mut Sending<'_>) -> Option<MonoTime> {
+        let mut state = self.state.lock();
+        if state.waiting.is_empty() {
+            // Under the lock: who pushes now begins another task.
+            state.is_sending = false;
+            sending.is_over = true;
+            return None;
+        }
+        Some(state.due)
+    }
+
+    async fn wait(&self, left: Millis) {
+        tokio::select! {
+            biased;
+            () = self.wake.notified() => {}
+            () = self.cache.next_poll() => self.state.lock().due = MonoTime::default(),
+            () = self.context.sleep(left) => {}
+        }
+    }
+
+    async fn send_batch(&self) {
+        let batch = self.state.lock().batch();
+        self.send(batch).await;
+    }
+
+    /// Commits a result before its answer, and returns what has become of it.
+    pub(super) async fn send_now(&self, commit: QueuedCommit) -> (Kept, Option<Detail>) {
+        let sent = self.send(vec![commit]).await;
+        sent.first().copied().unwrap_or((Kept::Fenced, Some(Detail::Degraded)))
+    }
+
+    async fn send(&self, batch: Vec<QueuedCommit>) -> Vec<(Kept, Option<Detail>)> {
+        let runs: Vec<EndedRun<'_>> = batch.iter().map(|commit| self.ended_run(commit)).collect();
+        let ended = self.end(&runs).await;
+        drop(runs);
+        batch.into_iter().zip(ended).map(|(commit, ended)| self.conclude(commit, ended)).collect()
+    }
+
+    /// A queued run, with its entry unless an invalidation has covered it.
+    fn ended_run<'a>(&self, commit: &'a QueuedCommit) -> EndedRun<'a> {
+        let QueuedCommit { query, copy, .. } = commit;
+        let offered = if commit.place.is_of_entry() && !commit.is_dropped() {
+            let entry = self.cache.seal(&query.key, copy, commit.token());
+            entry.map_or(StoreOffer::TooLarge, StoreOffer::Entry)
+        } else {
+            StoreOffer::Nothing
+        };
+        EndedRun { query, token: commit.token(), copy, offered }
+    }
+
+    /// Draws the conclusion from the store's answer: for memory, and for the meters.
+    fn conclude(&self, commit: QueuedCommit, ended: (Kept, Option<Detail>)) -> (Kept, Option<Detail>) {
+        let (key, token) = (*commit.key(), commit.token());
+        let (kept, detail) = if commit.is_dropped() {
+            (Kept::Fenced, Some(Detail::Fenced))
+        } else {
+            or_lapsed(ended, self.context.now() >= commit.lease_ends)
+        };
+        match (kept, detail) {
+            (Kept::Stored | Kept::InMemory, _) => {}
+            (Kept::Skipped, Some(Detail::Degraded)) => self.shorten(&key, token),
+            _ if self.cache.read_under(&key, token).is_some() => {
+                self.cache.remove(&key);
+            }
+            _ => {}
+        }
+        self.context.note(Event::Commit(kept));
+        let QueuedCommit { lease, mark, place, .. } = commit;
+        lease.ended();
+        // After memory: who waits for this looks there next.
+        drop(mark);
+        drop(place);
+        (kept, detail)
+    }
+
+    /// The copy in memory lives briefly from now on: no token fences it.
+    fn shorten(&self, key: &QueryKey, token: Token) {
+        let before = self.cache.purges();
+        if let Some(copy) = self.cache.read_under(key, token) {
+            let brief = brief(&copy, Detail::Degraded, self.context.now());
+            self.cache.put_unless_invalidated(before, *key, &brief, brief.kept_until());
+        }
+    }
+}
+
+impl State {
+    /// How long a commit waits that comes now.
+    fn wait_of(&self, lease_ms: Millis, now: MonoTime) -> Millis {
+        if self.places.is_closed || self.waiting.len() + 1 >= COMMIT_BATCH_LEN_MAX {
+            return Millis::ZERO;
+        }
+        let is_load = now.since(self.came) < Millis(COMMIT_LOAD_GAP_MS);
+        let longest = if is_load { COMMIT_LOAD_WAIT_MS } else { COMMIT_WAIT_MS_MAX };
+        Millis(longest.min(lease_ms.0 / 4))
+    }
+
+    /// The next commits to send together: those that came first.
+    fn batch(&mut self) -> Vec<QueuedCommit> {
+        let (mut len, mut bytes) = (0, 0);
+        for commit in self.waiting.iter().take(COMMIT_BATCH_LEN_MAX) {
+            bytes += commit.place.bytes.unwrap_or(0);
+            if len > 0 && bytes > COMMIT_BATCH_BYTES_MAX {
+                break;
+            }
+            len += 1;
+        }
+        self.waiting.drain(..len).collect()
+    }
+}
+
+/// The task that sends commits. If it panics, what waits gives its leases back, and the next commit begins another task.
+struct Sending<'a> {
+    queue: &'a CommitQueue,
+    is_over: bool,
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut state = self.queue.state.lock();
+        state.is_sending = false;
+        let waiting = std::mem::take(&mut state.waiting);
+        // Without the lock: each of them frees its place.
+        drop(state);
+        drop(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I9: above the bound of places nothing is queued. Above that of bytes a lease is given back in the commit's place.
+    #[test]
+    fn a_full_queue_takes_no_more() {
+        let mut places = Places::default();
+        let half = COMMITS_QUEUED_BYTES_MAX / 2;
+        assert_eq!([places.take(Some(half)), places.take(Some(half))], [Ok(Some(half)); 2]);
+        assert_eq!([places.take(Some(1)), places.take(None)], [Ok(None); 2], "no room for a copy");
+        assert!(!places.free(Some(half)));
+        assert_eq!(places.take(Some(1)), Ok(Some(1)));
+        while places.taken < COMMITS_QUEUED_MAX {
+            assert_eq!(places.take(None), Ok(None));
+        }
+        assert_eq!([places.take(Some(1)), places.take(None)], [Err(NoPlace::Full); 2]);
+        assert!(!places.free(None));
+        assert_eq!(places.take(None), Ok(None));
+    }
+
+    #[test]
+    fn a_closed_queue_takes_nothing_and_empties() {
+        let mut places = Places::default();
+        assert_eq!(places.take(Some(7)), Ok(Some(7)));
+        places.is_closed = true;
+        assert_eq!(places.take(None), Err(NoPlace::Closed));
+        assert!(places.free(Some(7)));
+        assert_eq!((places.taken, places.bytes), (0, 0));
+    }
+}
