@@ -17,6 +17,7 @@ mod outdated;
 mod owner_killed;
 mod proved;
 mod purge;
+mod routed;
 mod spellings;
 mod store_down;
 mod traced;

@@ -13,6 +13,8 @@ pub mod http;
 pub mod load;
 pub mod lone;
 pub mod moved_clock;
+#[allow(dead_code, reason = "shared with `crates/neo4j`, which uses the rest")]
+pub mod neo4j_members;
 pub mod own_neo4j;
 pub mod pace;
 pub mod process;

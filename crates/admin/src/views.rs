@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_engine::memory::Memory;
+use hopcache_engine::ports::OriginMember;
 use hopcache_ops::labels::Part;
 use hopcache_ops::meters::{Exposition, Readings};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -31,10 +32,19 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let why: BTreeMap<&str, &str> =
         degraded.iter().map(|(part, why)| (part.as_str(), why.as_ref())).collect();
     let since = admin.state.since(&degraded);
-    answer(
-        status,
-        &json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why, "since": since}),
-    )
+    let mut said =
+        json!({"status": status_text, "reasons": reasons, "degraded": parts, "why": why, "since": since});
+    let members = admin.state.origin.members();
+    if !members.is_empty() {
+        said["neo4j"] = members.iter().map(neo4j_member).collect();
+    }
+    answer(status, &said)
+}
+
+/// A member of Neo4j's cluster, as this node knows it.
+fn neo4j_member(member: &OriginMember) -> Value {
+    let OriginMember { name, leads, is_reachable, in_flight } = member;
+    json!({"name": name, "leads": leads, "answers": is_reachable, "runs": in_flight})
 }
 
 /// Every metric, as Prometheus reads it.

@@ -31,10 +31,8 @@ pub struct Address {
 /// Why a text is not an [`Address`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// `neo4j://` and similar schemes ask for routing, which this client does not do.
-    #[error(
-        "{0}:// asks for client-side routing, which is not supported: name one server with bolt://, bolt+s:// or bolt+ssc://"
-    )]
+    /// `neo4j://` and similar schemes name a cluster, and this is the address of one server.
+    #[error("{0}:// names a cluster: name one server with bolt://, bolt+s:// or bolt+ssc://")]
     Routing(String),
     /// Another scheme, or none.
     #[error("expected bolt://host:port, bolt+s://host:port or bolt+ssc://host:port")]
@@ -50,6 +48,35 @@ pub enum AddressError {
     Extra,
 }
 
+impl Address {
+    /// The address of a cluster's member, from `host:port` as a routing table has it.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn of_member(text: &str, security: Security) -> Result<Self, AddressError> {
+        Self::parse(text, security)
+    }
+
+    /// `host:port`, as a routing context has it.
+    #[must_use]
+    pub fn host_and_port(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    fn parse(rest: &str, security: Security) -> Result<Self, AddressError> {
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains(['/', '?', '#', '@']) || rest.contains(char::is_whitespace) {
+            return Err(AddressError::Extra);
+        }
+        let (host, port) = split_port(rest)?;
+        if host.is_empty() {
+            return Err(AddressError::Host);
+        }
+        Ok(Self { host: host.to_owned(), port, security })
+    }
+}
+
 impl FromStr for Address {
     type Err = AddressError;
 
@@ -62,15 +89,7 @@ impl FromStr for Address {
             "neo4j" | "neo4j+s" | "neo4j+ssc" => return Err(AddressError::Routing(scheme.to_owned())),
             _ => return Err(AddressError::Scheme),
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        if rest.contains(['/', '?', '#', '@']) || rest.contains(char::is_whitespace) {
-            return Err(AddressError::Extra);
-        }
-        let (host, port) = split_port(rest)?;
-        if host.is_empty() {
-            return Err(AddressError::Host);
-        }
-        Ok(Self { host: host.to_owned(), port, security })
+        Self::parse(rest, security)
     }
 }
 
@@ -101,11 +120,7 @@ impl fmt::Display for Address {
             Security::Tls => "bolt+s",
             Security::TlsAnyCertificate => "bolt+ssc",
         };
-        if self.host.contains(':') {
-            write!(out, "{scheme}://[{}]:{}", self.host, self.port)
-        } else {
-            write!(out, "{scheme}://{}:{}", self.host, self.port)
-        }
+        write!(out, "{scheme}://{}", self.host_and_port())
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Options {
     pub silence_max: Duration,
     /// The authorities that may sign the certificate of a `bolt+s://` server.
     pub roots: Roots,
+    /// The routing context: the address, `host:port`, that the user gave for a cluster. `None`: one server.
+    pub routed: Option<String>,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             pull_rows: 10_000,
             silence_max: SILENCE_MAX,
             roots: Roots::of_system(),
+            routed: None,
         }
     }
 }
@@ -126,7 +129,7 @@ impl Connection {
             if !version.has_logon() {
                 return Ok(());
             }
-            let hello = message::hello(version, &options.user_agent, &Auth::None);
+            let hello = message::hello(version, &options.user_agent, &Auth::None, options.routed.as_deref());
             write_messages(&mut stream, &[hello]).await?;
             match read_reply(&mut stream).await? {
                 Reply::Success(_) | Reply::Failure(_) => {}
@@ -295,7 +298,8 @@ impl Connection {
 
     /// HELLO, and LOGON where the version has it, in one write.
     async fn greet(&mut self) -> Result<(), OpenError> {
-        let mut requests = vec![message::hello(self.version, &self.options.user_agent, &self.auth)];
+        let Options { user_agent, routed, .. } = &self.options;
+        let mut requests = vec![message::hello(self.version, user_agent, &self.auth, routed.as_deref())];
         if self.can_log_on_again() {
             requests.push(message::logon(&self.auth));
         }

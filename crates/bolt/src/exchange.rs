@@ -129,7 +129,7 @@ impl Connection {
 
     /// An exchange has ended, or its time is over. The connection is ready again after a clean end, and after a failure that a
     /// RESET recovers from.
-    async fn settled<T>(
+    pub(crate) async fn settled<T>(
         &mut self,
         outcome: Result<Result<T, RunFault>, Elapsed>,
         deadline: Instant,
@@ -194,7 +194,7 @@ impl Connection {
         Ok((bookmark_of(&self.read_run_answer().await?), last))
     }
 
-    async fn read_run_answer(&mut self) -> Result<Value, RunFault> {
+    pub(crate) async fn read_run_answer(&mut self) -> Result<Value, RunFault> {
         let bytes = read_message(&mut self.stream, METADATA_BYTES_MAX).await;
         let bytes = bytes.map_err(|fault| match fault {
             StreamFault::Cut(reason) => RunFault::Cut(reason),

@@ -33,6 +33,7 @@ mod relay;
 mod relay_exchange;
 pub mod request_bytes;
 mod roots;
+mod route;
 mod run;
 pub mod server;
 mod statuses;
@@ -47,6 +48,7 @@ pub use message::failure_code;
 pub use open_result::Piece;
 pub use relay::{Dialect, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
 pub use roots::Roots;
+pub use route::RoutingTable;
 pub use run::{ClosingStatement, Left, Mode, RecordTap, ResultEnd, Room, Run, WholeResult};
 pub use watched_stream::SignsOfLife;
 

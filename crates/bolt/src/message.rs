@@ -21,6 +21,7 @@ mod signature {
     pub(super) const COMMIT: u8 = 0x12;
     pub(super) const DISCARD: u8 = 0x2F;
     pub(super) const PULL: u8 = 0x3F;
+    pub(super) const ROUTE: u8 = 0x66;
     pub(super) const LOGON: u8 = 0x6A;
     pub(super) const LOGOFF: u8 = 0x6B;
     pub(super) const SUCCESS: u8 = 0x70;
@@ -29,15 +30,19 @@ mod signature {
     pub(super) const FAILURE: u8 = 0x7F;
 }
 
-/// HELLO from Bolt 5.0 on; before LOGON existed it carries the credentials.
-pub(crate) fn hello(version: Version, user_agent: &str, auth: &Auth) -> Vec<u8> {
+/// HELLO from Bolt 5.0 on; before LOGON existed it carries the credentials. `routed` is the address that the user gave, if it
+/// names a cluster.
+pub(crate) fn hello(version: Version, user_agent: &str, auth: &Auth, routed: Option<&str>) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.structure(signature::HELLO, 1);
     let credentials = if version.has_logon() { Vec::new() } else { auth_pairs(auth) };
     let agent = usize::from(version.at_least(5, 3));
-    writer.map(1 + agent + credentials.len());
+    writer.map(1 + agent + usize::from(routed.is_some()) + credentials.len());
     writer.string("user_agent");
     writer.string(user_agent);
+    if let Some(address) = routed {
+        write_routing(&mut writer, address);
+    }
     if agent == 1 {
         writer.string("bolt_agent");
         writer.map(1);
@@ -53,6 +58,27 @@ pub(crate) fn hello(version: Version, user_agent: &str, auth: &Auth) -> Vec<u8> 
 pub(crate) fn recv_timeout(hello: &Value) -> Option<Duration> {
     let seconds = hello.get("hints")?.get("connection.recv_timeout_seconds")?.as_int()?;
     u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
+/// The routing context of HELLO. A member that gets one may pass a statement on to another member.
+pub(crate) fn write_routing(writer: &mut Writer, address: &str) {
+    writer.string("routing");
+    writer.map(1);
+    write_pairs(writer, &[("address", address)]);
+}
+
+/// ROUTE from Bolt 4.4 on, without bookmarks. No database is the user's home database.
+pub(crate) fn route(address: &str, database: Option<&str>, impersonated: Option<&str>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::ROUTE, 3);
+    writer.map(1);
+    write_pairs(&mut writer, &[("address", address)]);
+    writer.list(0);
+    let named = [("db", database), ("imp_user", impersonated)];
+    let named: Vec<_> = named.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+    writer.map(named.len());
+    write_pairs(&mut writer, &named);
+    writer.into_bytes()
 }
 
 pub(crate) fn logon(auth: &Auth) -> Vec<u8> {
@@ -354,13 +380,16 @@ mod tests {
     fn hello_carries_credentials_only_where_there_is_no_logon() {
         let auth = Auth::Bearer { token: "sesame".to_owned().into() };
         let map = |message: &[u8]| Reader::new(&message[2..]).value().unwrap();
-        let hello = |major, minor| map(&hello(Version::new(major, minor), "ua", &auth));
+        let hello = |major, minor| map(&hello(Version::new(major, minor), "ua", &auth, None));
         assert_eq!(hello(5, 0).get("credentials"), Some(&Value::from("sesame")));
         assert_eq!(hello(5, 0).get("bolt_agent"), None);
         for (major, minor) in [(5, 1), (6, 0), (6, 1)] {
             assert_eq!(hello(major, minor).get("credentials"), None);
         }
         assert!(hello(5, 3).get("bolt_agent").is_some() && hello(6, 0).get("bolt_agent").is_some());
+        let routed = map(&super::hello(Version::new(5, 3), "ua", &auth, Some("db:7687")));
+        assert_eq!(routed.get("routing").and_then(|map| map.get("address")), Some(&Value::from("db:7687")));
+        assert_eq!(hello(5, 3).get("routing"), None);
         assert_eq!(map(&logon(&auth)).get("scheme"), Some(&Value::from("bearer")));
     }
 

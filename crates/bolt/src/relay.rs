@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::address::Address;
 use crate::auth::Auth;
 use crate::error::{Failure, OpenError};
-use crate::message::{auth_pairs, bare, logon, read_map, recv_timeout};
+use crate::message::{auth_pairs, bare, logon, read_map, recv_timeout, write_routing};
 use crate::roots::Roots;
 use crate::server::reply::ReplyKind;
 use crate::server::{Chunks, Kind, Version, frame};
@@ -45,6 +45,8 @@ pub struct RelayOptions {
     pub silence_max: Duration,
     /// The authorities that may sign the server's certificate.
     pub roots: Roots,
+    /// As [`Options::routed`](crate::Options::routed).
+    pub routed: Option<String>,
 }
 
 /// How a client speaks: its version, and for Bolt 4 whether date-times are in UTC.
@@ -114,7 +116,7 @@ impl Relay {
             if !newest.has_logon() {
                 return Ok(ServerInfo { newest, agent: None, recv_timeout: None });
             }
-            let hello = hello(newest.into(), &options.user_agent, &Auth::None);
+            let hello = hello(newest.into(), options, &Auth::None);
             let recv_timeout = recv_timeout(&relay.ask_now(&hello).await?);
             let _ = relay.send_now(&bare(Kind::Goodbye.signature().0)).await;
             let agent = (!relay.server.is_empty()).then_some(relay.server);
@@ -139,7 +141,7 @@ impl Relay {
             let offers = [[0, 0, version.minor, version.major], [0; 4], [0; 4], [0; 4]];
             let (stream, agreed) = shake(address, &options.roots, offers).await?;
             let mut relay = Self::over(stream, agreed);
-            let answer = relay.ask_now(&hello(dialect, &options.user_agent, auth)).await?;
+            let answer = relay.ask_now(&hello(dialect, options, auth)).await?;
             relay.stream.bound_silence(recv_timeout(&answer).unwrap_or(options.silence_max));
             if version.has_logon() {
                 relay.ask_now(&logon(auth)).await?;
@@ -351,16 +353,21 @@ pub fn metadata(message: &[u8]) -> Result<Value, String> {
 
 /// HELLO at any version: with credentials where there is no LOGON, and below 5.0 with the patch that the client has
 /// agreed on.
-fn hello(dialect: Dialect, user_agent: &str, auth: &Auth) -> Vec<u8> {
+fn hello(dialect: Dialect, options: &RelayOptions, auth: &Auth) -> Vec<u8> {
+    let (user_agent, routed) = (&options.user_agent, options.routed.as_deref());
     if dialect.version.major >= 5 {
-        return crate::message::hello(dialect.version, user_agent, auth);
+        return crate::message::hello(dialect.version, user_agent, auth, routed);
     }
     let mut writer = Writer::new();
     writer.structure(Kind::Hello.signature().0, 1);
     let credentials = auth_pairs(auth);
-    writer.map(1 + usize::from(dialect.has_utc_patch) + credentials.len());
+    let patched = usize::from(dialect.has_utc_patch);
+    writer.map(1 + patched + usize::from(routed.is_some()) + credentials.len());
     writer.string("user_agent");
     writer.string(user_agent);
+    if let Some(address) = routed {
+        write_routing(&mut writer, address);
+    }
     if dialect.has_utc_patch {
         writer.string("patch_bolt");
         writer.list(1);

@@ -105,6 +105,7 @@ async fn the_servers_hint_is_known_without_a_log_on() {
             reset_timeout: options().exchange_timeout,
             silence_max: options().silence_max,
             roots: options().roots,
+            routed: None,
         };
         assert_eq!(Relay::look(&address, &options).await.unwrap().recv_timeout, told);
     }

@@ -223,9 +223,10 @@ pub enum AuthMode {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OriginSection {
-    /// Address of the database; `embedded:` is the sample graph inside this process.
+    /// Address of the database; `embedded:` is the sample graph inside this process. With `neo4j://` it names any member of a
+    /// cluster, whose routing tables name the others.
     pub uri: OriginUri,
-    /// Certificates in PEM of the authorities that sign the database's certificate, for `bolt+s://`. Default: the
+    /// Certificates in PEM of the authorities that sign the database's certificate, for `bolt+s://` and `neo4j+s://`. Default: the
     /// authorities of the operating system.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub ca_file: Option<PathBuf>,

@@ -76,12 +76,12 @@ const WRONG_FILES: &[(&str, &str)] = &[
         "node.name: \"a b\" is not allowed (read from hopcache.toml:1); allowed: 1 to 64 characters of A-Z a-z 0-9 . _ : -",
     ),
     (
-        "origin.uri = \"neo4j://db:7687\"",
-        "origin.uri: \"neo4j://db:7687\" is not allowed: routing is not supported; name one server with bolt:// (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
+        "origin.uri = \"neo4j://db:7687?policy=x\"",
+        "origin.uri: \"neo4j://db:7687?policy=x\" is not allowed: a routing context (behind the ?) is not supported; leave it out (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port for one server, or neo4j://, neo4j+s:// or neo4j+ssc:// for a cluster or Aura",
     ),
     (
         "origin.uri = \"bolt://me:hunter2@db\"",
-        "origin.uri: ******** is not allowed: credentials do not belong here; use origin.user and origin.password_file (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
+        "origin.uri: ******** is not allowed: credentials do not belong here; use origin.user and origin.password_file (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port for one server, or neo4j://, neo4j+s:// or neo4j+ssc:// for a cluster or Aura",
     ),
     (
         "cluster.name = \"no spaces\"",
@@ -335,7 +335,7 @@ fn messages_of_tls_keys() {
         ),
         (
             "origin.ca_file = \"a\"",
-            "origin.ca_file: only bolt+s:// checks a certificate: write origin.uri with it, or leave this out (it is a, from hopcache.toml:1)",
+            "origin.ca_file: only bolt+s:// and neo4j+s:// check a certificate: write origin.uri with it, or leave this out (it is a, from hopcache.toml:1)",
         ),
         (
             "[store]\nuri = \"redis://r\"\nca_file = \"a\"",
@@ -410,4 +410,19 @@ fn a_list_of_names_is_bounded() {
     let read = from_text(&list(64)).unwrap().settings.origin.read_procedures;
     assert!(read.len() == 64 && read[0].fits("my.procedure") && !read[0].fits("my.other"));
     assert!(errors(from_text(&list(65))).contains("a list has at most 64 names"));
+}
+
+/// Aura's console gives the last one to copy.
+#[test]
+fn a_cluster_is_named_by_its_scheme() {
+    for (text, shown) in [
+        ("neo4j://db", "neo4j://db:7687"),
+        ("neo4j+ssc://[::1]:99/", "neo4j+ssc://[::1]:99"),
+        ("neo4j+s://0a1b2c3d.databases.neo4j.io", "neo4j+s://0a1b2c3d.databases.neo4j.io:7687"),
+    ] {
+        let uri: OriginUri = text.parse().unwrap();
+        assert!(matches!(uri, OriginUri::Bolt { is_cluster: true, .. }), "{uri:?}");
+        assert_eq!(uri.to_string(), shown);
+    }
+    assert!(matches!("bolt://db".parse(), Ok(OriginUri::Bolt { is_cluster: false, .. })));
 }

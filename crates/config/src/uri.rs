@@ -93,23 +93,25 @@ impl FromStr for OptionalAddress {
 pub enum OriginUri {
     /// `embedded:`, the sample graph inside this process.
     Embedded,
-    /// `bolt://host:port`, in one of its encryptions.
+    /// `bolt://host:port` or `neo4j://host:port`, in one of its encryptions.
     Bolt {
         /// How the connection is protected.
         encryption: BoltEncryption,
         /// Where the server listens; port 7687 if none is given.
         address: Address,
+        /// `neo4j`: the server is a member of a cluster, and names the others by its routing tables.
+        is_cluster: bool,
     },
 }
 
 /// How a Bolt connection is protected, by the URI's scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoltEncryption {
-    /// `bolt`: no protection.
+    /// `bolt`, `neo4j`: no protection.
     Plain,
-    /// `bolt+s`: TLS, the certificate is checked.
+    /// `bolt+s`, `neo4j+s`: TLS, the certificate is checked.
     Tls,
-    /// `bolt+ssc`: TLS, any certificate is accepted.
+    /// `bolt+ssc`, `neo4j+ssc`: TLS, any certificate is accepted.
     TlsSelfSigned,
 }
 
@@ -125,21 +127,22 @@ impl FromStr for OriginUri {
         }
         let (scheme, rest) = text.split_once("://").ok_or("it has no scheme")?;
         let encryption = match scheme {
-            "bolt" => BoltEncryption::Plain,
-            "bolt+s" => BoltEncryption::Tls,
-            "bolt+ssc" => BoltEncryption::TlsSelfSigned,
-            "neo4j" | "neo4j+s" | "neo4j+ssc" => {
-                return Err("routing is not supported; name one server with bolt://".to_owned());
-            }
+            "bolt" | "neo4j" => BoltEncryption::Plain,
+            "bolt+s" | "neo4j+s" => BoltEncryption::Tls,
+            "bolt+ssc" | "neo4j+ssc" => BoltEncryption::TlsSelfSigned,
             _ => return Err("its scheme is unknown".to_owned()),
         };
+        if rest.contains('?') {
+            return Err("a routing context (behind the ?) is not supported; leave it out".to_owned());
+        }
         if rest.contains('@') {
             return Err("credentials do not belong here; use origin.user and origin.password_file".to_owned());
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         let ported = authority.rfind(':').is_some_and(|colon| !authority[colon..].contains(']'));
         let whole = if ported { authority.to_owned() } else { format!("{authority}:{BOLT_PORT}") };
-        Ok(Self::Bolt { encryption, address: whole.parse()? })
+        let is_cluster = scheme.starts_with("neo4j");
+        Ok(Self::Bolt { encryption, address: whole.parse()?, is_cluster })
     }
 }
 
@@ -147,13 +150,14 @@ impl fmt::Display for OriginUri {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded => out.write_str("embedded:"),
-            Self::Bolt { encryption, address } => {
-                let scheme = match encryption {
-                    BoltEncryption::Plain => "bolt",
-                    BoltEncryption::Tls => "bolt+s",
-                    BoltEncryption::TlsSelfSigned => "bolt+ssc",
+            Self::Bolt { encryption, address, is_cluster } => {
+                let scheme = if *is_cluster { "neo4j" } else { "bolt" };
+                let tls = match encryption {
+                    BoltEncryption::Plain => "",
+                    BoltEncryption::Tls => "+s",
+                    BoltEncryption::TlsSelfSigned => "+ssc",
                 };
-                write!(out, "{scheme}://{address}")
+                write!(out, "{scheme}{tls}://{address}")
             }
         }
     }
@@ -279,7 +283,7 @@ text_value!(
     OriginUri,
     "OriginUri",
     "uri",
-    "\"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port"
+    "\"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port for one server, or neo4j://, neo4j+s:// or neo4j+ssc:// for a cluster or Aura"
 );
 text_value!(
     StoreUri,

@@ -28,6 +28,7 @@ pub mod refresh;
 pub mod result;
 pub mod retries;
 pub mod ring;
+pub mod routing_table;
 pub mod short;
 pub mod tags;
 pub mod time;

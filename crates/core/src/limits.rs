@@ -319,6 +319,42 @@ pub const ORIGIN_SILENCE_MS_MAX: u64 = 30 * 60_000;
 /// Credentials that are checked against the origin at a time. They do not use run slots, so that hits are served while
 /// every slot is busy.
 pub const ORIGIN_VERIFIES_MAX: usize = 16;
+/// Members of a Neo4j cluster that a node keeps connections to. The one that was used last longest ago gives way. Neo4j's
+/// documents describe clusters of some twenty servers, of which a database has a few.
+pub const CLUSTER_MEMBERS_MAX: usize = 32;
+/// Routing tables that a node keeps: of databases, and of users that name none. The one that was learned first gives way.
+pub const ROUTING_TABLES_MAX: usize = 512;
+/// After this time a routing table is asked for anew behind the statement that uses it, also where Neo4j says that it holds
+/// longer (300 s by default). A leader that has lost its office says so to writes only: without this a watcher would ask
+/// a former leader for its newest transaction until the table ends. It costs one small message in this time for each
+/// database.
+pub const ROUTING_REFRESH_MS: u64 = 5_000;
+/// The shortest life of a routing table, whatever Neo4j says: the statement that has asked for it uses it.
+pub const ROUTING_TTL_MS_MIN: u64 = 1_000;
+/// The longest life of a routing table, whatever Neo4j says.
+pub const ROUTING_TTL_MS_MAX: u64 = 60 * 60_000;
+/// How long one member may take to tell a routing table.
+pub const ROUTING_ASK_MS_MAX: u64 = 2_000;
+/// For how long a statement waits for a leader. Neo4j elects one within a second or two where the former one has stepped
+/// down; one that has died is noticed after up to 20 s, and then a client is better told.
+pub const ROUTING_WAIT_MS_MAX: u64 = 10_000;
+/// Members that a statement is sent to in that time, at most.
+pub const ROUTING_TRIES_MAX: u32 = 20;
+/// The first pause between two of them; each is twice as long as the one before, up to [`ROUTING_PAUSE_MS_MAX`].
+pub const ROUTING_PAUSE_MS: u64 = 20;
+/// See [`ROUTING_PAUSE_MS`].
+pub const ROUTING_PAUSE_MS_MAX: u64 = 1_000;
+/// A reader that needs longer than this for what the leader has committed gets no reads: each would wait for it. Members of a
+/// cluster in one place are some milliseconds apart.
+pub const READER_LAG_MS_MAX: u64 = 100;
+/// How long the questions to a leader and to a reader may take before a read goes to the leader.
+pub const READER_ASK_MS_MAX: u64 = 250;
+/// For how long a cluster's leader may answer with an earlier transaction than was seen, before that counts as a restore. A
+/// new leader may still have to apply what was committed before its election.
+pub const CLUSTER_BEHIND_MS_MAX: u64 = 30_000;
+/// The longest life of a connection to a cluster. Balancers before one (Aura's too, by Neo4j's documents) close a connection
+/// after an hour, and official drivers use none for longer.
+pub const CLUSTER_CONNECTION_MS_MAX: u64 = 55 * 60_000;
 /// Deadline of a small store command, in ms (measured: an outer timeout of about 100 ms).
 pub const STORE_COMMAND_MS_DEFAULT: u64 = 100;
 /// Deadline of a store command that carries a large body: 64 MiB at 1 Gbit/s take 0.55 s.

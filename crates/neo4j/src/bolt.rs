@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use hopcache_bolt::{Address, Auth, Mode, OpenError, Options, Run, WholeResult};
+use hopcache_bolt::{Auth, Mode, OpenError, Options, Run, WholeResult};
 use hopcache_core::bookmark::{Position, ReadRange};
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
@@ -35,7 +35,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::logins::standing_of;
+use self::logins::{follow_password, standing_of};
 use super::ResultBudget;
 use super::fault;
 pub use super::gate::BreakerHook;
@@ -82,14 +82,16 @@ impl BoltOrigin {
             principals: settings.principals,
             lent: settings.max_concurrent + limits::ORIGIN_VERIFIES_MAX,
             idle: settings.idle,
+            life: settings.life,
         };
         let options = Options {
             connect_timeout: settings.connect_timeout,
             silence_max: Duration::from_millis(limits::ORIGIN_SILENCE_MS_MAX),
             roots: settings.roots.clone(),
+            routed: settings.routed.clone(),
             ..Options::default()
         };
-        let follower = follow_password(&settings.login, &settings.address, &options);
+        let follower = follow_password(&settings, &options);
         let pools = Arc::new(Pools::new(settings.address.clone(), options, bounds));
         let gate = settings.gate.clone().unwrap_or_default();
         gate.on_moves(on_opening(&pools, on_breaker));
@@ -456,13 +458,6 @@ fn on_opening(pools: &Arc<Pools>, hook: BreakerHook) -> BreakerHook {
         }
         hook(state);
     })
-}
-
-/// Follows the file of this node's own password, if there is one.
-fn follow_password(login: &Login, address: &Address, options: &Options) -> Option<AbortOnDropHandle<()>> {
-    let Login::Service(login) = login else { return None };
-    let (login, address, options) = (Arc::clone(login), address.clone(), options.clone());
-    Some(AbortOnDropHandle::new(tokio::spawn(async move { match login.follow(address, options).await {} })))
 }
 
 /// The queue of one principal is as long as the whole queue if no other principal sends requests.

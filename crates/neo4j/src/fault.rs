@@ -22,6 +22,8 @@ const RATE_LIMIT_CODE: &str = "Neo.ClientError.Security.AuthenticationRateLimit"
 const MUST_CHANGE_CODE: &str = "Neo.ClientError.Security.CredentialsExpired";
 /// The end of our own `tx_timeout`, seen first there. `TransactionTimedOut` is the end of the server's own limit.
 const OUR_TIME_CODE: &str = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+/// What a member says that does not serve the database now. Drivers try again.
+const UNAVAILABLE_CODE: &str = "Neo.TransientError.General.DatabaseUnavailable";
 const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
 
 /// A run, or a check of credentials, that got no slot.
@@ -111,6 +113,20 @@ pub(super) fn password_to_change() -> OriginFault {
 /// Like [`is_credential_refusal`], for a fault.
 pub(super) fn ends_connections(fault: &OriginFault) -> bool {
     matches!(fault, OriginFault::Unauthorized(error) if is_credential_refusal(error))
+}
+
+/// A leader that still has to apply what its cluster has committed.
+pub(super) fn member_behind(database: &str) -> Neo4jFailure {
+    let message = format!("The leader of database '{database}' is not up to date yet. Try again shortly.");
+    Neo4jFailure { code: UNAVAILABLE_CODE.to_owned(), message, as_sent: Vec::new() }
+}
+
+/// No member has taken a statement in time, each for a reason of its own: `said` is the last one.
+#[must_use]
+pub fn no_leader(database: &str, said: &str) -> Neo4jFailure {
+    let message =
+        format!("No member of the cluster leads database '{database}' now ({said}). Try again shortly.");
+    Neo4jFailure { code: UNAVAILABLE_CODE.to_owned(), message, as_sent: Vec::new() }
 }
 
 fn of_failure(failure: Failure) -> OriginFault {

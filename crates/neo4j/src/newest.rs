@@ -9,15 +9,19 @@
 //!   has not been started anew since. Example: Neo4j stops at 90 and is restored to 40 · a new connection is opened · its
 //!   first run carries nothing, and ends at 41 · the next run carries 41.
 //! - Of a run that ends behind what it carried, or that finds no end while it carries an id, the id is forgotten.
+//!   The members of a cluster are servers of their own, and one that was not restored may be behind. So there a run carries the
+//!   newest id on every connection, and a leader that answers with a lower one is not believed for a while
+//!   (`CLUSTER_BEHIND_MS_MAX`).
 //! - What clients send is not learned: only what Neo4j answers is. What other nodes have written is a demand: a run must
 //!   carry it. If nothing that may be carried is as late, Neo4j is asked first, on the same connection (`asked`).
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use hopcache_bolt::WholeResult;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange};
-use hopcache_core::limits::{DATABASE_NAME_BYTES_MAX, DATABASES_MAX};
+use hopcache_core::limits::{CLUSTER_BEHIND_MS_MAX, DATABASE_NAME_BYTES_MAX, DATABASES_MAX};
 use hopcache_engine::ports::{OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::Value;
 use lru::LruCache;
@@ -27,48 +31,77 @@ use tokio::time::Instant;
 /// What this node has seen, by the database's name in lower case; the least recently used are forgotten first.
 pub struct NewestPositions {
     known: Mutex<LruCache<String, Sighting>>,
+    is_of_cluster: bool,
 }
+
+/// A leader of a cluster has not applied yet what was seen before. Whoever asked it asks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Behind;
 
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
     position: Position,
     at: Instant,
+    /// Since when a leader has answered with an earlier one.
+    behind_since: Option<Instant>,
 }
 
 impl Default for NewestPositions {
     fn default() -> Self {
         let places = NonZeroUsize::new(DATABASES_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self { known: Mutex::new(LruCache::new(places)) }
+        Self { known: Mutex::new(LruCache::new(places)), is_of_cluster: false }
     }
 }
 
 impl NewestPositions {
+    /// Those of a cluster's databases.
+    #[must_use]
+    pub fn of_cluster() -> Self {
+        Self { is_of_cluster: true, ..Self::default() }
+    }
+
     /// Whether Neo4j has to be asked for its newest transaction, on a connection that was opened then, before this run: it
     /// has to carry a mark, and nothing that it may carry is as late.
     pub(super) fn must_ask(&self, run: &OriginRun, opened: Instant) -> bool {
         let RunBookmarks::After { client, written: Some(written) } = &run.bookmarks else { return false };
         let Some(needed) = written.position() else { return true };
+        if self.is_of_cluster {
+            // It is carried. What a read has to carry is asked for before (`routed.rs`).
+            return false;
+        }
         let carried = self.carried(&run.database, opened, client);
         carried.in_database(needed.database).is_none_or(|own| own.id < needed.id)
     }
 
     /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks.
-    pub(super) fn asked(&self, database: &str, returned: &str, begun: Instant) -> Option<Position> {
-        let returned = Bookmark::parse(returned)?;
+    pub(super) fn asked(
+        &self,
+        database: &str,
+        returned: &str,
+        begun: Instant,
+    ) -> Result<Option<Position>, Behind> {
+        let Some(returned) = Bookmark::parse(returned) else { return Ok(None) };
         let name = name_of(database);
         let mut known = self.known.lock();
         let before = known.get(&*name).copied();
-        let own = own_position(&Bookmark::NONE, &returned, before.map(|sighting| sighting.position))?;
+        let own = own_position(&Bookmark::NONE, &returned, before.map(|sighting| sighting.position));
+        let Some(own) = own else { return Ok(None) };
+        if self.is_of_cluster && is_behind(&mut known, &name, own, begun) {
+            return Err(Behind);
+        }
         note(&mut known, name, own, begun);
-        Some(own)
+        Ok(Some(own))
     }
 
     /// What a run carries on a connection that was opened then, and how that is written for Neo4j.
     pub(super) fn carried_by(&self, run: &OriginRun, opened: Instant) -> (Bookmark, Vec<String>) {
         match &run.bookmarks {
             RunBookmarks::AsSent(texts) => (Bookmark::parse_all(texts).unwrap_or_default(), texts.clone()),
-            RunBookmarks::After { client, .. } => {
-                let carried = self.carried(&run.database, opened, client);
+            RunBookmarks::After { client, written } => {
+                let mut carried = self.carried(&run.database, opened, client);
+                if self.is_of_cluster {
+                    carried = carried.with(written.and_then(|written| written.position()));
+                }
                 let texts = carried.encode().into_iter().collect();
                 (carried, texts)
             }
@@ -97,10 +130,15 @@ impl NewestPositions {
         }
     }
 
+    /// The database of this name, as it was seen last.
+    pub(super) fn database(&self, name: &str) -> Option<DatabaseUuid> {
+        self.known.lock().get(&*name_of(name)).map(|sighting| sighting.position.database)
+    }
+
     /// The client's bookmarks, and the newest position.
     fn carried(&self, database: &str, opened: Instant, client: &Bookmark) -> Bookmark {
         let known = self.known.lock().get(&*name_of(database)).copied();
-        let known = known.filter(|sighting| opened <= sighting.at);
+        let known = known.filter(|sighting| self.is_of_cluster || opened <= sighting.at);
         client.clone().with(known.map(|sighting| sighting.position))
     }
 
@@ -127,6 +165,17 @@ impl NewestPositions {
     }
 }
 
+/// Whether a leader is behind what was seen before it was asked, and not for long enough to have been restored.
+fn is_behind(known: &mut LruCache<String, Sighting>, name: &str, own: Position, begun: Instant) -> bool {
+    let Some(before) = known.get_mut(name) else { return false };
+    let is_lower = before.position.database == own.database && own.id < before.position.id;
+    if !is_lower || before.at >= begun {
+        return false;
+    }
+    let since = *before.behind_since.get_or_insert_with(Instant::now);
+    since.elapsed() < Duration::from_millis(CLUSTER_BEHIND_MS_MAX)
+}
+
 /// Keeps the later of two positions. A position that was seen before the run was sent, and is later than the run's own, shows that
 /// ids have gone back: then the run's own replaces it.
 fn note(known: &mut LruCache<String, Sighting>, name: Cow<'_, str>, own: Position, begun: Instant) {
@@ -137,12 +186,12 @@ fn note(known: &mut LruCache<String, Sighting>, name: Cow<'_, str>, own: Positio
     }
     let at = Instant::now();
     let Some(before) = known.get_mut(&*name) else {
-        known.put(name.into_owned(), Sighting { position: own, at });
+        known.put(name.into_owned(), Sighting { position: own, at, behind_since: None });
         return;
     };
     let overlaps = before.position.database == own.database && before.at >= begun;
     let id = if overlaps { before.position.id.max(own.id) } else { own.id };
-    *before = Sighting { position: Position { id, ..own }, at };
+    *before = Sighting { position: Position { id, ..own }, at, behind_since: None };
 }
 
 /// Which of the returned positions is the database's own. A bookmark of another database comes back beside it.
@@ -171,7 +220,6 @@ fn name_of(database: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use bytes::Bytes;
     use hopcache_core::bookmark::{DatabaseUuid, TransactionId};
@@ -284,7 +332,7 @@ mod tests {
         assert!(!newest.must_ask(&run_after(None), opened));
         assert!(newest.must_ask(&run_after(mark(7)), opened), "nothing is known");
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(newest.asked("neo4j", &text(&[at(1, 8)]), Instant::now()), Some(at(1, 8)));
+        assert_eq!(newest.asked("neo4j", &text(&[at(1, 8)]), Instant::now()), Ok(Some(at(1, 8))));
         assert!(!newest.must_ask(&run_after(mark(8)), opened));
         assert_eq!(newest.carried_by(&run_after(mark(7)), opened).0, bookmark(&[at(1, 8)]));
         assert!(newest.must_ask(&run_after(mark(9)), opened), "another node has written since");
@@ -301,7 +349,7 @@ mod tests {
         saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 90)])).unwrap();
         tokio::time::advance(Duration::from_millis(1)).await;
         let opened = Instant::now();
-        assert_eq!(newest.asked("neo4j", &text(&[at(1, 41)]), Instant::now()), Some(at(1, 41)));
+        assert_eq!(newest.asked("neo4j", &text(&[at(1, 41)]), Instant::now()), Ok(Some(at(1, 41))));
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 41)]));
         // A run that began before another one's end may end after it, and lower.
         let begun = Instant::now();
@@ -309,5 +357,28 @@ mod tests {
         saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 45)])).unwrap();
         newest.saw("neo4j", Bookmark::NONE, &text(&[at(1, 43)]), begun).unwrap();
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 45)]));
+    }
+
+    /// A new leader that lags, then a database that was restored: the ids are those of another time for good.
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_is_carried_everywhere_and_a_leader_that_is_behind_is_not_believed() {
+        let newest = NewestPositions::of_cluster();
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 90)])).unwrap();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let opened = Instant::now();
+        assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 90)]));
+        assert!(!newest.must_ask(&run_after(mark(95)), opened), "another node's write is carried");
+        assert_eq!(newest.carried_by(&run_after(mark(95)), opened).0, bookmark(&[at(1, 95)]));
+        let ask = |id| newest.asked("neo4j", &text(&[at(1, id)]), Instant::now());
+        assert_eq!(ask(88), Err(Behind));
+        tokio::time::advance(Duration::from_millis(CLUSTER_BEHIND_MS_MAX - 1)).await;
+        assert_eq!(ask(90), Ok(Some(at(1, 90))), "it has caught up");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(ask(41), Err(Behind));
+        tokio::time::advance(Duration::from_millis(CLUSTER_BEHIND_MS_MAX)).await;
+        assert_eq!(ask(42), Ok(Some(at(1, 42))));
+        assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 42)]));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(newest.asked("neo4j", &text(&[at(3, 1)]), Instant::now()), Ok(Some(at(3, 1))));
     }
 }

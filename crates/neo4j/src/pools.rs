@@ -39,6 +39,8 @@ pub(super) struct Bounds {
     pub(super) lent: usize,
     /// For how long an idle connection is kept.
     pub(super) idle: Duration,
+    /// The longest life of a connection, if it has one.
+    pub(super) life: Option<Duration>,
 }
 
 /// Why no connection was lent.
@@ -85,6 +87,7 @@ pub(super) struct Opener {
     auth: Auth,
     options: Options,
     idle: Duration,
+    life: Option<Duration>,
     seats: Arc<Semaphore>,
     silence: Arc<Silence>,
 }
@@ -107,10 +110,10 @@ impl Silence {
 }
 
 impl PooledConnection {
-    /// Whether it can be used: not idle for too long, and still open. After some idle seconds the server is asked.
-    async fn stands(&mut self, idle_max: Duration, silence: &Silence) -> bool {
+    /// Whether it can be used: not idle for too long, not too old, and still open. After some idle seconds the server is asked.
+    async fn stands(&mut self, (idle_max, life): (Duration, Option<Duration>), silence: &Silence) -> bool {
         let (asked, idle) = (Instant::now(), self.returned.elapsed());
-        if idle >= idle_max {
+        if idle >= idle_max || life.is_some_and(|life| self.opened.elapsed() >= life) {
             return false;
         }
         if idle < Duration::from_millis(ORIGIN_UNCHECKED_IDLE_MS_MAX) {
@@ -145,10 +148,10 @@ impl Manager for Opener {
     }
 
     async fn recycle(&self, pooled: &mut PooledConnection, _: &Metrics) -> RecycleResult<LendError> {
-        if pooled.stands(self.idle, &self.silence).await {
+        if pooled.stands((self.idle, self.life), &self.silence).await {
             Ok(())
         } else {
-            Err(RecycleError::message("idle for too long, closed by the server, or silent"))
+            Err(RecycleError::message("idle for too long, too old, closed by the server, or silent"))
         }
     }
 }
@@ -240,7 +243,7 @@ impl Pools {
         let Self { address, options, bounds, seats, .. } = self;
         let (address, options) = (address.clone(), options.clone());
         let (seats, silence) = (Arc::clone(seats), Arc::clone(&self.silence));
-        Opener { address, auth, options, idle: bounds.idle, seats, silence }
+        Opener { address, auth, options, idle: bounds.idle, life: bounds.life, seats, silence }
     }
 
     fn known_pool(&self, whose: &Fingerprint) -> Option<Pool<Opener>> {

@@ -14,6 +14,7 @@ use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Auth, Dialect, OpenError, Relay, RelayOptions, Roots, ServerInfo};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
+use hopcache_core::routing_table::{MemberFault, TableKey};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
 use parking_lot::Mutex;
@@ -22,20 +23,45 @@ use tokio::time::{Instant, timeout};
 
 use super::ResultBudget;
 use super::fault;
+use super::gate::Gate;
 use super::marker::Marker;
+use super::members::{Member, Members, Tries, Whom};
 use super::pools::Fingerprint;
 use super::service_login::auth_of;
-use super::settings::{Login, SharedOrigin};
+use super::settings::{BoltSettings, Login, SharedOrigin};
 
 /// The version of gathered results where the server has nothing newer than Bolt 5: its notifications need no translation.
 const GATHERING_VERSION: Version = Version::new(5, 4);
+/// A relay to a cluster is used for so long.
+const CLUSTER_LIFE: Duration = Duration::from_millis(limits::CLUSTER_CONNECTION_MS_MAX);
 
-/// The principal of a relay, and its version and patches.
-type Place = (Fingerprint, Dialect);
+/// The server that a relay leads to, its principal, and its version and patches.
+type Place = (Arc<Address>, Fingerprint, Dialect);
+
+/// Where relays lead.
+enum Target {
+    /// To one server.
+    Server(Arc<Address>),
+    /// To the leader of each statement's database.
+    Cluster(Arc<Members>),
+}
+
+/// A server that a relay is wanted to.
+struct Server {
+    address: Arc<Address>,
+    gate: Arc<Gate>,
+}
+
+/// The member of a cluster behind a relay, and whose routing table has named it.
+struct MemberBehind {
+    members: Arc<Members>,
+    member: Arc<Member>,
+    key: TableKey,
+}
 
 /// All relays of this node.
 pub struct Relays {
-    address: Address,
+    target: Target,
     login: Login,
     options: RelayOptions,
     seats: Arc<Semaphore>,
@@ -56,6 +82,7 @@ struct State {
 struct Idle {
     place: Place,
     relay: Relay,
+    opened: Instant,
     since: Instant,
 }
 
@@ -63,16 +90,33 @@ impl Relays {
     /// No relay is open yet.
     #[must_use]
     pub fn new(address: Address, login: Login, roots: Roots, shared: SharedOrigin) -> Arc<Self> {
+        Self::to((Target::Server(Arc::new(address)), None), login, roots, shared)
+    }
+
+    /// To the members of a cluster. No relay is open yet.
+    #[must_use]
+    pub fn of_cluster(members: Arc<Members>, shared: SharedOrigin) -> Arc<Self> {
+        let BoltSettings { login, roots, routed, .. } = members.settings().clone();
+        Self::to((Target::Cluster(members), routed), login, roots, shared)
+    }
+
+    fn to(
+        (target, routed): (Target, Option<String>),
+        login: Login,
+        roots: Roots,
+        shared: SharedOrigin,
+    ) -> Arc<Self> {
         let options = RelayOptions {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
             reset_timeout: Duration::from_millis(limits::RELAY_RESET_MS_MAX),
             silence_max: Duration::from_millis(limits::ORIGIN_SILENCE_MS_MAX),
             roots,
+            routed,
         };
         let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
         let (looks, state) = (Semaphore::new(1), Mutex::default());
-        Arc::new(Self { address, login, options, seats, looks, state, shared })
+        Arc::new(Self { target, login, options, seats, looks, state, shared })
     }
 
     /// The server's version and agent. One question serves all that wait, and the last answer is used if none comes soon, or
@@ -89,8 +133,12 @@ impl Relays {
             Some(_) => limits::SERVER_INFO_WAIT_MS,
             None => limits::SERVER_INFO_WAIT_MS_FIRST,
         };
-        let looking = timeout(Duration::from_millis(wait_ms), Relay::look(&self.address, &self.options));
-        let looked = match self.shared.gate.check() {
+        let Server { address, gate } = match &self.target {
+            Target::Server(address) => self.server(address),
+            Target::Cluster(members) => members.main().server(),
+        };
+        let looking = timeout(Duration::from_millis(wait_ms), Relay::look(&address, &self.options));
+        let looked = match gate.check() {
             Ok(()) => looking.await.unwrap_or(Err(OpenError::TimedOut)),
             Err(_) => Err(OpenError::TimedOut),
         };
@@ -103,6 +151,12 @@ impl Relays {
             if state.info.is_some() { limits::SERVER_INFO_MS } else { limits::SERVER_INFO_RETRY_MS };
         state.look_again_at = Some(Instant::now() + Duration::from_millis(pause_ms));
         state.info.clone()
+    }
+
+    /// Whether they lead to the members of a cluster.
+    #[must_use]
+    pub fn are_of_cluster(&self) -> bool {
+        matches!(self.target, Target::Cluster(_))
     }
 
     /// The server's last answer, however old. Nobody is asked.
@@ -118,7 +172,7 @@ impl Relays {
     }
 
     /// A relay of this principal that speaks like this: an idle one, else a new one. None while the server is known to be
-    /// away: a write fails at once then.
+    /// away: a write fails at once then. In a cluster it leads to the leader of the database of `whom`, as soon as there is one.
     ///
     /// # Errors
     /// [`OriginFault`] if there is no room for another relay, or none can be opened.
@@ -126,9 +180,20 @@ impl Relays {
         self: &Arc<Self>,
         identity: &Identity,
         dialect: impl Into<Dialect>,
+        (database, impersonated): (Option<&str>, Option<&str>),
     ) -> Result<LentRelay, OriginFault> {
         let dialect = dialect.into();
-        self.shared.gate.check()?;
+        let (server, behind) = match &self.target {
+            Target::Server(address) => (self.server(address), None),
+            Target::Cluster(members) => {
+                let whom = Whom { identity, database: database.unwrap_or_default(), impersonated };
+                let mut tries = Tries::within(Duration::from_millis(limits::ROUTING_WAIT_MS_MAX));
+                let member = members.leader(&whom, &mut tries).await?;
+                let key = members.key_of(&whom);
+                (member.server(), Some(MemberBehind { members: Arc::clone(members), member, key }))
+            }
+        };
+        server.gate.check()?;
         let whose = self.login.fingerprint(identity);
         let count = self.count(whose)?;
         let wait = Duration::from_millis(limits::RELAY_WAIT_MS_MAX);
@@ -136,37 +201,55 @@ impl Relays {
             Ok(Ok(seat)) => seat,
             _ => return Err(OriginFault::Overloaded),
         };
-        let place = (whose, dialect);
+        let place = (Arc::clone(&server.address), whose, dialect);
+        let (relay, opened) = self.idle_or_new(identity, &place, &server).await.inspect_err(|fault| {
+            if let (Some(behind), OriginFault::Unreachable(_)) = (&behind, fault) {
+                behind.failed(MemberFault::Gone);
+            }
+        })?;
+        let relays = Arc::clone(self);
+        Ok(LentRelay { relay: Some(relay), opened, place, behind, relays, _count: count, _seat: seat })
+    }
+
+    async fn idle_or_new(
+        &self,
+        identity: &Identity,
+        place: &Place,
+        server: &Server,
+    ) -> Result<(Relay, Instant), OriginFault> {
         while let Some(idle) = self.take_idle(place) {
+            let opened = idle.opened;
             if let Some(relay) = self.standing(idle).await {
-                return Ok(LentRelay {
-                    relay: Some(relay),
-                    place,
-                    relays: Arc::clone(self),
-                    _count: count,
-                    _seat: seat,
-                });
+                return Ok((relay, opened));
             }
         }
         self.login.check()?;
         let auth = auth_of(&self.login.credentials(identity));
-        let relay = self.open(&auth, dialect).await.map_err(|fault| self.login.blamed(&whose, fault))?;
-        Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
+        let opened = self.open(server, &auth, place.2).await;
+        let relay = opened.map_err(|fault| self.login.blamed(&place.1, fault))?;
+        Ok((relay, Instant::now()))
+    }
+
+    fn server(&self, address: &Arc<Address>) -> Server {
+        Server { address: Arc::clone(address), gate: Arc::clone(&self.shared.gate) }
     }
 
     /// Closes the idle relays of a principal: they were logged on before its standing changed, and Neo4j would run statements on
     /// them that it refuses on a new one.
     pub fn forget(&self, identity: &Identity) {
         if let Login::Passthrough = self.login {
-            self.state.lock().idle.retain(|idle| idle.place.0 != identity.fingerprint);
+            self.state.lock().idle.retain(|idle| idle.place.1 != identity.fingerprint);
         }
     }
 
-    async fn open(&self, auth: &Auth, dialect: Dialect) -> Result<Relay, OriginFault> {
-        let gate = &self.shared.gate;
+    async fn open(
+        &self,
+        Server { address, gate }: &Server,
+        auth: &Auth,
+        dialect: Dialect,
+    ) -> Result<Relay, OriginFault> {
         let ticket = gate.admit()?;
-        let opened =
-            gate.in_doubt_while(pin!(Relay::open(&self.address, auth, dialect, &self.options))).await;
+        let opened = gate.in_doubt_while(pin!(Relay::open(address, auth, dialect, &self.options))).await;
         if matches!(opened, Err(OpenError::TimedOut)) {
             ticket.note_silence();
         }
@@ -178,7 +261,10 @@ impl Relays {
     /// A relay that still stands. After some idle seconds the server is asked. If it gives no answer, what cut this relay has
     /// cut all that are idle.
     async fn standing(&self, idle: Idle) -> Option<Relay> {
-        let Idle { mut relay, since, .. } = idle;
+        let Idle { mut relay, since, place, opened } = idle;
+        if matches!(self.target, Target::Cluster(_)) && opened.elapsed() >= CLUSTER_LIFE {
+            return None;
+        }
         if !relay.is_alive().await {
             return None;
         }
@@ -188,7 +274,7 @@ impl Relays {
         }
         if let Err(error) = relay.reset(&self.options).await {
             tracing::debug!(%error, "a relay died while it was idle");
-            self.state.lock().idle.retain(|idle| idle.since > asked);
+            self.state.lock().idle.retain(|idle| idle.since > asked || idle.place.0 != place.0);
             return None;
         }
         Some(relay)
@@ -250,21 +336,21 @@ impl Relays {
         Ok(Count { relays: Arc::clone(self), whose })
     }
 
-    fn take_idle(&self, place: Place) -> Option<Idle> {
+    fn take_idle(&self, place: &Place) -> Option<Idle> {
         let mut state = self.state.lock();
         state.drop_old();
-        let at = state.idle.iter().rposition(|idle| idle.place == place)?;
+        let at = state.idle.iter().rposition(|idle| idle.place == *place)?;
         Some(state.idle.remove(at))
     }
 
-    fn put_idle(&self, place: Place, relay: Relay) {
+    fn put_idle(&self, place: Place, relay: Relay, opened: Instant) {
         let mut state = self.state.lock();
         state.drop_old();
         if state.idle.len() >= limits::RELAYS_IDLE_MAX {
             // The least recently used one.
             state.idle.remove(0);
         }
-        state.idle.push(Idle { place, relay, since: Instant::now() });
+        state.idle.push(Idle { place, relay, opened, since: Instant::now() });
     }
 }
 
@@ -297,13 +383,25 @@ impl Drop for Count {
 /// closed, which ends its statements at Neo4j.
 pub struct LentRelay {
     relay: Option<Relay>,
+    opened: Instant,
     place: Place,
+    /// In a cluster.
+    behind: Option<MemberBehind>,
     relays: Arc<Relays>,
     _count: Count,
     _seat: OwnedSemaphorePermit,
 }
 
 impl LentRelay {
+    /// Takes note of a failure of Neo4j, whose code `code` reads. In a cluster it may say that its member does not lead the
+    /// database, or does not serve it: the next relay then leads elsewhere. Returns what it says.
+    pub fn saw_failure(&self, code: impl FnOnce() -> String) -> Option<MemberFault> {
+        let behind = self.behind.as_ref()?;
+        let fault = MemberFault::of_code(&code())?;
+        behind.failed(fault);
+        Some(fault)
+    }
+
     /// Resets it for the next session. If that fails, it is closed.
     pub async fn reset(mut self) {
         let Some(relay) = &mut self.relay else { return };
@@ -335,8 +433,20 @@ impl Drop for LentRelay {
         if let Some(relay) = self.relay.take()
             && relay.is_clean()
         {
-            self.relays.put_idle(self.place, relay);
+            self.relays.put_idle(self.place.clone(), relay, self.opened);
         }
+    }
+}
+
+impl Member {
+    fn server(&self) -> Server {
+        Server { address: Arc::clone(self.address()), gate: Arc::clone(self.gate()) }
+    }
+}
+
+impl MemberBehind {
+    fn failed(&self, fault: MemberFault) {
+        self.members.failed(&self.key, self.member.name(), fault);
     }
 }
 

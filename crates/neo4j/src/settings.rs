@@ -1,7 +1,7 @@
 //! Settings of the origin: how this node uses its Neo4j server, and which credentials it logs on with. Values and
 //! defaults only.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hopcache_bolt::{Address, Roots};
@@ -13,6 +13,7 @@ use hopcache_engine::ports::OriginFault;
 use super::ResultBudget;
 use super::gate::Gate;
 use super::marker::Marker;
+use super::members::Members;
 use super::newest::NewestPositions;
 use super::pools::Fingerprint;
 pub use super::service_login::ServiceLogin;
@@ -89,6 +90,8 @@ pub struct SharedOrigin {
     pub gate: Arc<Gate>,
     /// The credentials of both.
     pub login: Login,
+    /// The members, if the origin is a cluster. The origin makes them.
+    pub members: Arc<OnceLock<Arc<Members>>>,
 }
 
 impl SharedOrigin {
@@ -103,6 +106,7 @@ impl SharedOrigin {
             marker: None,
             gate: Arc::default(),
             login: Login::Passthrough,
+            members: Arc::default(),
         }
     }
 }
@@ -134,6 +138,12 @@ pub struct BoltSettings {
     pub principals: usize,
     /// For how long an idle connection is kept.
     pub idle: Duration,
+    /// The longest life of a connection, if it has one.
+    pub life: Option<Duration>,
+    /// If the server is a member of a cluster: the address, `host:port`, that names the cluster.
+    pub routed: Option<String>,
+    /// Whether this origin follows the file of this node's own password.
+    pub follows_password: bool,
     /// What this node has seen of each database's transactions.
     pub newest: Arc<NewestPositions>,
     /// The room for results, if it is shared with relays. `None`: the origin has its own.
@@ -161,6 +171,9 @@ impl BoltSettings {
             connections_per_principal: 32,
             principals: limits::ORIGIN_PRINCIPALS_MAX,
             idle: Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX),
+            life: None,
+            routed: None,
+            follows_password: true,
             newest: Arc::default(),
             results: None,
             marker: None,

@@ -8,14 +8,21 @@ use std::time::Duration;
 
 use crate::origin_suite::{reading, rows_of, writing};
 use futures_util::future::join_all;
-use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login};
+use hopcache_bolt::request_bytes;
+use hopcache_bolt::server::Version;
+use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login, SharedOrigin};
+use hopcache_neo4j::members::Members;
+use hopcache_neo4j::newest::NewestPositions;
+use hopcache_neo4j::relays::Relays;
+use hopcache_neo4j::routed::RoutedOrigin;
 
+use hopcache_core::bookmark::Bookmark;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
 use hopcache_cypher::anchor::Anchor;
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::ports::{Origin, OriginFault, OriginRun};
+use hopcache_engine::ports::{Origin, OriginFault, OriginRun, RunBookmarks};
 use hopcache_packstream::{Value, encode};
 
 fn variable(name: &str) -> String {
@@ -349,4 +356,32 @@ async fn the_question_for_a_degree_is_answered_from_the_nodes_own_degree() {
         assert!(plan.contains("getDegree") && plan.contains(finds), "{finds}: {plan}");
         assert!(!plan.contains("Expand") && !plan.contains("AllRelationships"), "{plan}");
     }
+}
+
+/// `neo4j://`: a single Neo4j answers ROUTE as a cluster of one, with the address that the client has dialled, or its
+/// `server.bolt.advertised_address`.
+#[tokio::test]
+async fn a_server_is_a_cluster_of_one() {
+    let settings =
+        BoltSettings { newest: Arc::new(NewestPositions::of_cluster()), ..settings(Login::Passthrough) };
+    let members = Members::new(settings, Arc::new(|_| {}));
+    let origin = RoutedOrigin::new(Arc::clone(&members));
+    let user = neo4j();
+    crate::origin_suite::holds(&origin, &user).await;
+    let shown = origin.members();
+    assert!(shown.iter().any(|member| member.leads == ["neo4j"]), "{shown:?}");
+    let judged = OriginRun {
+        bookmarks: RunBookmarks::After { client: Bookmark::NONE, written: None },
+        ..reading(&user, "RETURN 1 AS x")
+    };
+    assert_eq!(rows_of(&origin.run(&judged).await.unwrap())[0][0], Value::Int(1));
+    let home = OriginRun { database: "".into(), ..reading(&user, "RETURN 1 AS x") };
+    assert_eq!(rows_of(&origin.run(&home).await.unwrap())[0][0], Value::Int(1));
+    let absent = OriginRun { database: "absent".into(), ..reading(&user, "RETURN 1") };
+    let failed = origin.run(&absent).await.unwrap_err();
+    assert!(failed.kind.is_unknown_database(), "{failed:?}");
+    let relays = Relays::of_cluster(members, SharedOrigin::new(4));
+    let mut relay = relays.lend(&user, Version::new(5, 4), (Some("neo4j"), None)).await.unwrap();
+    relay.queue(&request_bytes::run("RETURN 1", &[0xA0], &Value::Map(Vec::new())));
+    relay.answer().await.unwrap();
 }

@@ -14,7 +14,10 @@ use hopcache_embedded::EmbeddedOrigin;
 use hopcache_engine::ports::{Origin, Store};
 use hopcache_neo4j::bolt::{BoltOrigin, BoltSettings, Login, ServiceLogin, SharedOrigin};
 use hopcache_neo4j::marker::Marker;
+use hopcache_neo4j::members::Members;
+use hopcache_neo4j::newest::NewestPositions;
 use hopcache_neo4j::relays::Relays;
+use hopcache_neo4j::routed::RoutedOrigin;
 use hopcache_ops::clock::SystemClock;
 use hopcache_ops::labels::BreakerOf;
 use hopcache_ops::meters::Meters;
@@ -139,7 +142,12 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
 pub fn shared_origin(settings: &Settings) -> SharedOrigin {
     let marker = settings.are_writes_marked().then(|| Marker::of_node(settings.node.name.as_str()));
     let login = login_of(&settings.origin.auth);
-    SharedOrigin { marker, login, ..SharedOrigin::new(settings.origin.concurrent_max.most()) }
+    let newest = match &settings.origin.uri {
+        OriginUri::Bolt { is_cluster: true, .. } => NewestPositions::of_cluster(),
+        _ => NewestPositions::default(),
+    };
+    let newest = Arc::new(newest);
+    SharedOrigin { marker, login, newest, ..SharedOrigin::new(settings.origin.concurrent_max.most()) }
 }
 
 /// The configured graph database.
@@ -158,7 +166,7 @@ pub async fn open_origin(
                 tokio::task::spawn_blocking(|| EmbeddedOrigin::start(hopcache_embedded::Settings::default()));
             Arc::new(graph.await?.context("the embedded sample graph cannot be started")?)
         }
-        OriginUri::Bolt { encryption, address } => {
+        OriginUri::Bolt { encryption, address, is_cluster } => {
             let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, shared.login.clone());
             bolt.roots = roots_of(origin)?;
             bolt.newest = Arc::clone(&shared.newest);
@@ -176,6 +184,11 @@ pub async fn open_origin(
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
             let meters = Arc::clone(meters);
             let on_breaker = Arc::new(move |state| meters.breaker_moved(BreakerOf::Origin, state));
+            if *is_cluster {
+                let members = Members::new(bolt, on_breaker);
+                let members = shared.members.get_or_init(|| members);
+                return Ok(Arc::new(RoutedOrigin::new(Arc::clone(members))));
+            }
             Arc::new(BoltOrigin::watched(bolt, on_breaker))
         }
     })
@@ -190,7 +203,11 @@ pub fn open_relays(settings: &Settings, shared: &SharedOrigin) -> anyhow::Result
     let origin = &settings.origin;
     Ok(match &origin.uri {
         OriginUri::Embedded => None,
-        OriginUri::Bolt { encryption, address } => {
+        OriginUri::Bolt { is_cluster: true, .. } => {
+            let members = shared.members.get().context("the relays are opened before the origin")?;
+            Some(Relays::of_cluster(Arc::clone(members), shared.clone()))
+        }
+        OriginUri::Bolt { encryption, address, .. } => {
             let address = bolt_address(*encryption, address)?;
             Some(Relays::new(address, shared.login.clone(), roots_of(origin)?, shared.clone()))
         }

@@ -192,8 +192,8 @@ fn dev_says_at_once_that_no_neo4j_answers() {
     assert!(said.starts_with(&format!("hopcache: no Neo4j answers at {uri}")), "{said}");
     assert!(said.contains("is it running"), "{said}");
     assert!(done.stdout.is_empty());
-    let wrong = hopcache(&["dev", "--neo4j", "neo4j://db"], &[]);
-    assert!(text(&wrong.stderr).contains("routing is not supported"), "{}", text(&wrong.stderr));
+    let wrong = hopcache(&["dev", "--neo4j", "neo4j://db?policy=x"], &[]);
+    assert!(text(&wrong.stderr).contains("a routing context"), "{}", text(&wrong.stderr));
 }
 
 /// F11: what each node of a cluster would keep to itself is refused, a key that all may read is warned of, and `--connect` connects.

@@ -169,7 +169,7 @@ fn a_wrong_file_of_authorities_ends_the_start() {
         ),
         (
             vec!["origin.uri=bolt://h".to_owned(), format!("origin.ca_file={ca}")],
-            "only bolt+s:// checks a certificate",
+            "only bolt+s:// and neo4j+s:// check a certificate",
         ),
         (
             vec!["store.uri=redis://h".to_owned(), format!("store.ca_file={ca}")],

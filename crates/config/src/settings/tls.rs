@@ -59,7 +59,8 @@ impl Rules<'_> {
             OriginUri::Bolt { encryption, .. } => Some(*encryption),
             OriginUri::Embedded => None,
         };
-        let rule = "only bolt+s:// checks a certificate: write origin.uri with it, or leave this out";
+        let rule =
+            "only bolt+s:// and neo4j+s:// check a certificate: write origin.uri with it, or leave this out";
         let is_checked = encryption == Some(BoltEncryption::Tls);
         self.authorities("origin.ca_file", origin.ca_file.as_deref(), (is_checked, rule))
     }

@@ -219,11 +219,28 @@ pub trait Origin: Send + Sync + 'static {
     }
     /// Another node cannot reach the server, or is late. Whether this one can is found out; nobody waits for that.
     fn doubt(&self) {}
+    /// The members of a cluster, if the origin is one.
+    fn members(&self) -> Vec<OriginMember> {
+        Vec::new()
+    }
     /// Whether the server refused this node's own credentials when they were last tried. Nothing runs until
     /// [`reach`](Origin::reach) succeeds with them.
     fn refuses_us(&self) -> bool {
         false
     }
+}
+
+/// Plain data: a member of the origin's cluster, as this node knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginMember {
+    /// `host:port`, as the cluster names it.
+    pub name: String,
+    /// The databases that it leads, by this node's routing tables.
+    pub leads: Vec<String>,
+    /// Whether it answers; `None` if this node has not used it.
+    pub is_reachable: Option<bool>,
+    /// Runs of this node under way there.
+    pub in_flight: usize,
 }
 
 /// Keeps what Neo4j has said about users. The engine tells it when that may not be so any more.

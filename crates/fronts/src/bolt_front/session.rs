@@ -5,6 +5,7 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod elsewhere;
 mod live;
 mod login;
 mod relayed;
@@ -236,7 +237,7 @@ impl Session {
     }
 
     fn settle(&mut self, kind: Kind, done: Result<Value, RequestError>) {
-        let ending = match done {
+        let ending = match done.map_err(|error| self.as_told(error)) {
             Ok(metadata) => {
                 append_success(self.out.bytes(), &metadata);
                 let in_transaction = self.transaction.as_ref().map_or(0, Transaction::open_results);

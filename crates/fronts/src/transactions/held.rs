@@ -14,6 +14,7 @@ use hopcache_bolt::server::Kind;
 use hopcache_bolt::{RunError, RunFault, WholeResult, request_bytes};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::routing_table::MemberFault;
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, FaultWord};
@@ -101,7 +102,8 @@ impl HeldTransaction {
     /// Begins at Neo4j without a statement.
     pub(crate) async fn begin_now(&mut self, within: Duration) -> Result<(), OriginError> {
         let relay = self.queue_begin().await?;
-        in_time(within, async { relay.answer().await.map(drop).map_err(RunError::from) }).await
+        let begun = in_time(within, async { relay.answer().await.map(drop).map_err(RunError::from) }).await;
+        begun.map_err(|error| self.as_told(error))
     }
 
     /// Runs a statement to its end. The first one takes BEGIN along.
@@ -155,7 +157,7 @@ impl HeldTransaction {
                     tokens.rolled_back().await;
                 }
                 error.records = place.keep(error.records);
-                Err(error)
+                Err(self.as_told(error))
             }
         }
     }
@@ -203,7 +205,7 @@ impl HeldTransaction {
             Ok(committed) => committed,
             Err(error) => {
                 write_failed(write, &error).await;
-                return Err(error);
+                return Err(self.as_told(error));
             }
         };
         relay.set_clean();
@@ -234,11 +236,23 @@ impl HeldTransaction {
         self.begin.reads.may_go_on(writes).map_err(|failure| OriginFault::Failed(failure).into())
     }
 
+    /// An error as the client gets it. A member of a cluster that does not lead the database has refused the transaction: the
+    /// client may run it again, and it is over here.
+    fn as_told(&self, error: OriginError) -> OriginError {
+        let (Some(relay), OriginFault::Failed(said)) = (&self.relay, &error.kind) else { return error };
+        if relay.saw_failure(|| said.code.clone()) == Some(MemberFault::NotLeader) {
+            let kind = OriginFault::Transient(fault::no_leader(&self.terms.database, &said.code));
+            return OriginError { kind, ..error };
+        }
+        error
+    }
+
     /// Borrows a relay, and queues BEGIN.
     async fn queue_begin(&mut self) -> Result<&mut LentRelay, OriginError> {
         let Some(ToNeo4j { relays, .. }) = &self.to_neo4j else { return Err(no_relays()) };
         let version = relays.gathering_version().await;
-        let mut relay = relays.lend(&self.terms.login, version).await?;
+        let database = (Some(&*self.terms.database), self.terms.impersonated.as_deref());
+        let mut relay = relays.lend(&self.terms.login, version, database).await?;
         relay.queue(&self.begin.message());
         Ok(self.relay.insert(relay))
     }

@@ -4,14 +4,17 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_bolt::RoutingTable;
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position};
 use hopcache_core::limits;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::time::Millis;
+use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun, RunBookmarks, WriteOf};
 use tokio::time::{Instant, timeout_at};
 
 use super::{BoltOrigin, CallPermit, LentConnection, fault};
+use crate::newest::Behind;
 use crate::server_runs;
 
 /// The newest transaction, and the run of the server that told it.
@@ -31,7 +34,9 @@ impl BoltOrigin {
         let database = (!run.database.is_empty()).then_some(&*run.database);
         let answer = connection.newest(database, run.impersonated.as_deref(), within).await;
         let returned = answer.map_err(|error| OriginError { was_sent: false, ..fault::of_run(error) })?;
-        Ok(returned.and_then(|returned| self.settings.newest.asked(&run.database, &returned, begun)))
+        let Some(returned) = returned else { return Ok(None) };
+        // A member that is behind catches up while the run waits for what it carries.
+        Ok(self.settings.newest.asked(&run.database, &returned, begun).unwrap_or(None))
     }
 
     /// A run whose time is over may have waited for a bookmark of its client that the server has not reached. Then its
@@ -103,16 +108,58 @@ impl BoltOrigin {
         let within = deadline.saturating_duration_since(begun);
         let database = (!of.database.is_empty()).then_some(&*of.database);
         match connection.newest(database, of.impersonated.as_deref(), within).await {
-            Ok(returned) => {
-                let newest =
-                    returned.and_then(|returned| self.settings.newest.asked(&of.database, &returned, begun));
-                Ok(newest.map(|newest| (lent, newest)))
-            }
+            Ok(None) => Ok(None),
+            Ok(Some(returned)) => match self.settings.newest.asked(&of.database, &returned, begun) {
+                Ok(newest) => Ok(newest.map(|newest| (lent, newest))),
+                Err(Behind) => Err(OriginFault::Transient(fault::member_behind(&of.database)).into()),
+            },
             Err(error) => {
                 lent.close();
                 Err(fault::of_run(error))
             }
         }
+    }
+
+    /// The newest transaction that this member of a cluster has applied in the database of a run. Nothing is learned from it: the
+    /// member may lag.
+    pub(crate) async fn applied(
+        &self,
+        run: &OriginRun,
+        database: DatabaseUuid,
+        within: Duration,
+    ) -> Option<Position> {
+        let deadline = Instant::now() + within;
+        let ticket = self.gate.admit().ok()?;
+        let mut lent = self.connection_of(run, deadline, &ticket).await.ok()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let answer = lent.connection()?.newest(Some(&run.database), run.impersonated.as_deref(), left).await;
+        Bookmark::parse(&answer.ok()??)?.in_database(database)
+    }
+
+    /// Asks this member of a cluster for the routing table of a database; `None` is the home database of the user.
+    pub(crate) async fn route(
+        &self,
+        identity: &Identity,
+        (database, impersonated): (Option<&str>, Option<&str>),
+        within: Duration,
+    ) -> Result<RoutingTable, OriginError> {
+        let deadline = Instant::now() + within;
+        self.settings.login.check()?;
+        let ticket = self.gate.admit()?;
+        let whose = self.fingerprint(identity);
+        let asked = async {
+            let lending = self.pools.lend(&whose, || self.auth(identity), self.settings.wait);
+            let Ok(lent) = timeout_at(deadline, lending).await else {
+                return Err(OriginFault::TimedOut.into());
+            };
+            let mut lent = lent.map_err(|error| self.not_lent(&whose, error, &ticket))?;
+            let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
+            let left = deadline.saturating_duration_since(Instant::now());
+            connection.route(database, impersonated, left).await.map_err(fault::of_run)
+        };
+        let answer = self.gate.in_doubt_while(asked).await;
+        ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
+        answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }
 
     /// The run of the server behind a connection that has just answered.

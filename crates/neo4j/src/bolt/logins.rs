@@ -1,11 +1,15 @@
 //! Whose credentials a run has, and how they are checked.
 
-use hopcache_bolt::{Auth, Connection, OpenError};
+use std::sync::Arc;
+
+use hopcache_bolt::{Auth, Connection, OpenError, Options};
 use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::OriginFault;
 
-use super::{BoltOrigin, CallPermit, Fingerprint, LendError, Login};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{BoltOrigin, BoltSettings, CallPermit, Fingerprint, LendError, Login};
 use crate::fault::{self, must_change_password};
 use crate::service_login::auth_of;
 
@@ -80,6 +84,16 @@ impl BoltOrigin {
         };
         class != RunClass::Prefetch || has_none
     }
+}
+
+/// Follows the file of this node's own password, if there is one.
+pub(super) fn follow_password(settings: &BoltSettings, options: &Options) -> Option<AbortOnDropHandle<()>> {
+    let Login::Service(login) = &settings.login else { return None };
+    if !settings.follows_password {
+        return None;
+    }
+    let (login, address, options) = (Arc::clone(login), settings.address.clone(), options.clone());
+    Some(AbortOnDropHandle::new(tokio::spawn(async move { match login.follow(address, options).await {} })))
 }
 
 /// Whether Neo4j runs statements of a principal that has logged on just now.

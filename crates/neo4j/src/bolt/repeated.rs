@@ -1,7 +1,7 @@
 //! The one thing that this node repeats at Neo4j: a read whose connection was cut. It decides nothing about followers of a
 //! flight, which do not try again after this.
 
-use hopcache_engine::ports::{AccessMode, OriginError, OriginRun};
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, OriginRun};
 use tokio::time::Instant;
 
 use super::{BoltOrigin, CallPermit, LiveTap, Mode, RunEnd};
@@ -16,9 +16,14 @@ impl BoltOrigin {
         deadline: Instant,
         ticket: &CallPermit<'_>,
     ) -> Result<RunEnd, OriginError> {
-        // In read mode Neo4j refuses writes, whatever the statement is.
-        let mut tap = LiveTap::new(run, run.mode == AccessMode::Read);
+        // In read mode Neo4j refuses writes, whatever the statement is. The run of a cluster is repeated at the next member
+        // (`routed.rs`).
+        let is_of_cluster = self.settings.routed.is_some();
+        let mut tap = LiveTap::new(run, run.mode == AccessMode::Read && !is_of_cluster);
         let ended = self.run_once(run, what, deadline, (ticket, &mut tap)).await;
+        if is_of_cluster && matches!(&ended, Err(error) if matches!(error.kind, OriginFault::Cut(_))) {
+            self.pools.forget(&self.fingerprint(&run.identity));
+        }
         match ended {
             Err(first)
                 if !ticket.has_met_silence() && tap.may_repeat(&first.kind) && Instant::now() < deadline =>

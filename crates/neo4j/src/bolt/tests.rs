@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use hopcache_bolt::Address;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, TransactionId};
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;

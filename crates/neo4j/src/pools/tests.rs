@@ -104,7 +104,8 @@ fn pools(address: Address, bounds: Bounds) -> Pools {
     Pools::new(address, Options::default(), bounds)
 }
 
-const BOUNDS: Bounds = Bounds { per_principal: 2, principals: 8, lent: 2, idle: Duration::from_secs(60) };
+const BOUNDS: Bounds =
+    Bounds { per_principal: 2, principals: 8, lent: 2, idle: Duration::from_secs(60), life: None };
 
 async fn lend(pools: &Pools, whose: u8) -> Result<LentConnection, LendError> {
     pools.lend(&[whose; 32], || Auth::None, Duration::ZERO).await

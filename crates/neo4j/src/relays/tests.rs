@@ -18,7 +18,7 @@ async fn relays_that_died_while_they_were_idle_are_not_lent() {
     let (address, seen) = greeter().await;
     let relays = relays(address, Login::Passthrough);
     let of = identity();
-    let lend = || relays.lend(&of, Version::new(5, 4));
+    let lend = || relays.lend(&of, Version::new(5, 4), (None, None));
     let pair = async || drop((lend().await.unwrap(), lend().await.unwrap()));
     pair().await;
     pair().await;
@@ -35,7 +35,7 @@ async fn a_refused_own_log_on_is_not_tried_for_each_relay() {
     server.refuses.store(true, Ordering::Relaxed);
     let relays = relays(server.start().await, Login::service(identity().credentials.clone()));
     for _ in 0..5 {
-        let refused = relays.lend(&identity(), Version::new(5, 4)).await.err();
+        let refused = relays.lend(&identity(), Version::new(5, 4), (None, None)).await.err();
         assert!(matches!(refused, Some(OriginFault::Unreachable(_))), "{refused:?}");
     }
     assert_eq!(server.log_ons(), 1);

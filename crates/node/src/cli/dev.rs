@@ -88,7 +88,7 @@ mod tests {
     fn a_wrong_address_is_refused_in_words() {
         assert_eq!(neo4j("bolt://db"), Ok("bolt://db:7687".to_owned()));
         for (wrong, word) in
-            [("db:7687", "scheme"), ("neo4j://db", "routing"), ("embedded:", "leave --neo4j out")]
+            [("db:7687", "scheme"), ("neo4j://db?policy=x", "routing"), ("embedded:", "leave --neo4j out")]
         {
             let refused = neo4j(wrong).unwrap_err();
             assert!(refused.contains(word), "{wrong}: {refused}");

@@ -35,6 +35,7 @@ pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<E
 fn told(is_ready: bool, (health, ring): (&Value, &Value), totals: &Totals) -> String {
     let mut lines = vec![heading(is_ready, health, ring)];
     lines.extend([program(totals), others(health, totals), String::new(), members(ring)]);
+    lines.extend(neo4j_members(health));
     let degraded: Vec<Vec<String>> =
         items(health, "degraded").map(|part| degraded_row(part, health)).collect();
     if !degraded.is_empty() {
@@ -115,6 +116,23 @@ fn members(ring: &Value) -> String {
     table::render(&["node", "address for nodes", "state", "share of keys", "weight"], rows)
 }
 
+/// The members of Neo4j's cluster, if it is one (`neo4j://`).
+fn neo4j_members(health: &Value) -> Option<String> {
+    let rows: Vec<Vec<String>> = items(health, "neo4j")
+        .map(|member| {
+            let leads: Vec<String> = items(member, "leads").map(table::cell).collect();
+            let answers = match member.get("answers").and_then(Value::as_bool) {
+                Some(true) => "answers",
+                Some(false) => "does NOT ANSWER",
+                None => "not used yet",
+            };
+            vec![text(member, "name"), leads.join(", "), answers.to_owned(), text(member, "runs")]
+        })
+        .collect();
+    let head = ["member of Neo4j's cluster", "leads", "state", "runs of this node"];
+    (!rows.is_empty()).then(|| format!("\n{}", table::render(&head, rows)))
+}
+
 /// Both states of a member in words: as this node sees it, and as the member reports itself.
 fn state(member: &Value) -> String {
     let (seen, phase) = (text(member, "state"), text(member, "phase"));
@@ -185,5 +203,20 @@ mod tests {
             json!({"status": "not ready", "reasons": ["joining: waiting"], "degraded": [], "why": {}});
         let told = told(false, (&health, &json!({"epoch": 1, "members": []})), &Totals::default());
         assert!(told.starts_with("The node is NOT READY: joining: waiting. 0 nodes"), "{told}");
+    }
+
+    #[test]
+    fn the_members_of_a_neo4j_cluster_are_told() {
+        let member = |name: &str, leads: &[&str], answers: Option<bool>| json!({"name": name, "leads": leads, "answers": answers, "runs": 2});
+        let members = [
+            member("a:7687", &["neo4j", "system"], Some(true)),
+            member("b:7687", &[], Some(false)),
+            member("c:7687", &[], None),
+        ];
+        let health = json!({"status": "ready", "reasons": [], "degraded": [], "why": {}, "neo4j": members});
+        let told = told(true, (&health, &ring()), &Totals::default());
+        for words in ["neo4j, system", "does NOT ANSWER", "not used yet"] {
+            assert!(told.contains(words), "{told}");
+        }
     }
 }

@@ -103,7 +103,7 @@ async fn start(options: &DevOptions, report: &Report) -> anyhow::Result<Vec<Node
 
 /// Says at once what is wrong with Neo4j's address or the credentials. A node that serves would go on without.
 async fn check_origin(base: &Settings, login: Option<&(String, Secret)>) -> anyhow::Result<()> {
-    let OriginUri::Bolt { encryption, address } = &base.origin.uri else { return Ok(()) };
+    let OriginUri::Bolt { encryption, address, .. } = &base.origin.uri else { return Ok(()) };
     let uri = &base.origin.uri;
     let address = bolt_address(*encryption, address)?;
     let options = Options { roots: roots_of(&base.origin)?, ..Options::default() };

@@ -80,7 +80,8 @@ impl Session {
             let Some(relays) = self.front.relays.clone() else {
                 return Err(BoltFailure::own("NoTransactions", NO_TRANSACTIONS).into());
             };
-            let lent = self.out.wait_for(relays.lend(&identity, dialect)).await?;
+            let database = (options.database.as_deref(), options.impersonated.as_deref());
+            let lent = self.out.wait_for(relays.lend(&identity, dialect, database)).await?;
             self.relay = Some(lent.map_err(|fault| self.relay_refused(&identity, &fault))?);
         }
         self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))
@@ -129,7 +130,13 @@ impl Session {
         let spans = span.map(|span| self.spans_of_run(span, reason, (&statement.text, database)));
         self.queue_run(statement, is_wrapped)?;
         self.await_begin().await?;
-        let success = if is_wrapped { self.answers_of_wrapped().await } else { self.answer().await };
+        let mut success = self.answer_to_run(is_wrapped).await;
+        if let (Some(options), Err(RequestError::Neo4j(refused))) = (&options, &success)
+            && self.may_run_elsewhere(&words, refused)
+        {
+            let refused = refused.clone();
+            success = self.run_elsewhere((statement, options, is_wrapped), refused).await;
+        }
         self.count(reason, success.is_ok());
         if let Some(reason) = reason {
             self.front.state.hot.saw_bypass(&statement.text, reason);
@@ -189,9 +196,13 @@ impl Session {
         Ok(success)
     }
 
+    pub(super) async fn answer_to_run(&mut self, is_wrapped: bool) -> Result<Value, RequestError> {
+        if is_wrapped { self.answers_of_wrapped().await } else { self.answer().await }
+    }
+
     /// Queues RUN. Of a statement in a transaction BEGIN has said what Hopcache has to say. A statement that is wrapped gets a BEGIN
     /// with its options.
-    fn queue_run(&mut self, statement: &Statement, is_wrapped: bool) -> Result<(), RequestError> {
+    pub(super) fn queue_run(&mut self, statement: &Statement, is_wrapped: bool) -> Result<(), RequestError> {
         let mut extra = statement.extra.decoded();
         if self.transaction.is_none() {
             extra = for_neo4j(&extra, &self.hello, self.version);
@@ -400,7 +411,10 @@ impl Session {
                     }
                     return Ok(success);
                 }
-                ReplyKind::Failure => return Err(RequestError::Neo4j(message)),
+                ReplyKind::Failure => {
+                    relay.saw_failure(|| code_of(&message));
+                    return Err(RequestError::Neo4j(message));
+                }
                 ReplyKind::Ignored => return Err(RequestError::cut("a request was ignored")),
             }
         }
