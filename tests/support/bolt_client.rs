@@ -54,7 +54,11 @@ impl BoltClient {
 
     /// With TLS where there is a client for it.
     pub async fn connect_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Self> {
-        let mut stream = super::http::stream_by(tls, addr).await?;
+        Self::over(super::http::stream_by(tls, addr).await?).await
+    }
+
+    /// Over a connection that is there already.
+    pub async fn over(mut stream: Box<dyn Bytes>) -> std::io::Result<Self> {
         stream.write_all(&HANDSHAKE).await?;
         let mut agreed = [0; 4];
         stream.read_exact(&mut agreed).await?;
@@ -90,7 +94,12 @@ impl BoltClient {
 
     /// Asks for a routing table.
     pub async fn route(&mut self) -> std::io::Result<Result<Value, Failure>> {
-        self.send(&[message(ROUTE, &[json!({}), json!([]), json!({})])]).await?;
+        self.route_from(json!({})).await
+    }
+
+    /// The same of a driver with this routing context: `address` is what it has dialled.
+    pub async fn route_from(&mut self, context: Value) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(ROUTE, &[context, json!([]), json!({})])]).await?;
         self.success().await
     }
 

@@ -21,6 +21,7 @@ pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection, Precision};
 pub use self::prefetch::{PrefetchKind, PrefetchSection};
 pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
+use super::bolt_advertise::{self, BoltAdvertise};
 use super::concurrency::{MaxConcurrent, RunOrder};
 use super::hosts::AllowedHost;
 use super::networks::Network;
@@ -76,9 +77,11 @@ pub struct NodeSection {
     pub admin_addr: Address,
     /// Where Bolt clients connect: drivers with `bolt://` or `neo4j://`. Empty for no Bolt listener.
     pub bolt_addr: OptionalAddress,
-    /// Address at which Bolt clients reach this node, for routing tables. Default: `bolt_addr`; an unspecified host such
-    /// as 0.0.0.0 is replaced by the host name.
-    pub bolt_advertise: Option<Address>,
+    /// Where Bolt clients reach this node, for routing tables: one address, or a list in which each has the clients that are told it, and
+    /// the first that fits counts. A client that none fits, and every client without this key, is told the address that it has dialled.
+    #[serde(with = "bolt_advertise::list")]
+    #[schemars(with = "bolt_advertise::list::Form")]
+    pub bolt_advertise: Vec<BoltAdvertise>,
     /// File with the bearer token of the admin paths.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     #[schemars(extend("x-reload" = true))]
@@ -135,7 +138,7 @@ impl Default for NodeSection {
             peer_advertise: None,
             admin_addr: local(7477),
             bolt_addr: OptionalAddress(Some(local(7478))),
-            bolt_advertise: None,
+            bolt_advertise: Vec::new(),
             admin_token_file: None,
             allowed_hosts: Vec::new(),
             proxy_protocol: Vec::new(),

@@ -105,9 +105,10 @@ pub const WEIGHT_DEFAULT: u16 = 100;
 pub const WEIGHT_MIN: u16 = 10;
 /// Largest weight, in hundredths: ten times the virtual nodes still build in tens of milliseconds.
 pub const WEIGHT_MAX: u16 = 1_000;
-/// Longest card, in bytes: name and Bolt address, each with its length; an IPv6 address with its port (20); life, revision,
-/// phase and weight (10, 5, 1 and 2); and whether there is a Bolt address.
-pub const CARD_BYTES_MAX: usize = 1 + NODE_NAME_LEN_MAX + 20 + 18 + 1 + 1 + BOLT_ADDR_BYTES_MAX;
+/// Longest card, in bytes: the name with its length; an IPv6 address with its port (20); life, revision, phase and weight (10, 5, 1
+/// and 2); and the Bolt addresses with their number.
+pub const CARD_BYTES_MAX: usize = 1 + NODE_NAME_LEN_MAX + 20 + 18 + 1 + BOLT_ADDRS_BYTES_MAX;
+const _: () = assert!(3 * CARD_BYTES_MAX + 64 < GOSSIP_DATAGRAM_BYTES_MAX);
 
 /// Virtual nodes for each node. THEORY "Ring": 1,000 keep max ÷ mean at 1.03 for 3 nodes.
 pub const VIRTUAL_NODES_DEFAULT: u32 = 1_000;

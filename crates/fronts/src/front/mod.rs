@@ -65,6 +65,7 @@ use hyper::service::service_fn;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
+use crate::bolt_front::advertised::AdvertisedAddrs;
 use crate::credentials::{Credentials, Standing};
 use crate::databases::Databases;
 use crate::discovery::{self, Urls};
@@ -101,7 +102,7 @@ pub struct Front {
     /// The scheme of this listener's URLs.
     scheme: &'static str,
     /// Where Bolt clients reach this node, for the discovery document.
-    bolt_advertised: Option<String>,
+    bolt: Option<AdvertisedAddrs>,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -177,7 +178,7 @@ impl Front {
     pub fn new(
         state: Arc<NodeState>,
         shared: FrontShared,
-        (transactions, bolt_advertised): (TransactionParts, Option<String>),
+        (transactions, bolt): (TransactionParts, Option<AdvertisedAddrs>),
         settings: &Settings,
         clock: Arc<SystemClock>,
     ) -> Arc<Self> {
@@ -195,7 +196,7 @@ impl Front {
             shared,
             transactions: Transactions::new(transactions),
             scheme: if settings.node.client_tls.is_some() { "https" } else { "http" },
-            bolt_advertised,
+            bolt,
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             state,
@@ -424,9 +425,10 @@ async fn give_discovery(State(front): State<Arc<Front>>, headers: HeaderMap) -> 
         false => (None, None),
     };
     let (scheme, host) = discovery::forwarded(own, written);
+    let bolt = front.bolt.as_ref().map(|bolt| bolt.beside(client_addr::of_request(), &host));
     let urls = Urls {
         http: Some((scheme, &host)),
-        bolt: front.bolt_advertised.as_deref(),
+        bolt: bolt.as_deref(),
         // The Bolt listener has TLS exactly where this one has it.
         is_bolt_tls: front.scheme == "https",
     };
