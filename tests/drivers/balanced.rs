@@ -63,8 +63,9 @@ async fn drivers_behind_haproxy_do_not_feel_nodes_that_leave_die_and_come() {
             "{name}: one commit under way for each: {:?}",
             seen.errors
         );
-        let only = format!("localhost:{}", haproxy.bolt.port());
-        assert!(seen.servers.iter().all(|server| server.contains(&only)), "{name}: {:?}", seen.servers);
+        // Some drivers name the address that they have looked up.
+        let only = format!(":{}", haproxy.bolt.port());
+        assert!(seen.servers.iter().all(|server| server.ends_with(&only)), "{name}: {:?}", seen.servers);
         say(&format!("{name}: {} transactions, {:.0}/s, errors {:?}", seen.done, seen.per_s, seen.errors));
         (done, lost) = (done + seen.done, lost + seen.errors.len());
     }

@@ -11,6 +11,8 @@ mod differential;
 mod examples;
 mod hits;
 mod install;
+mod interrupted;
+mod large_messages;
 mod leaving;
 mod old_clients;
 mod raw;

@@ -44,6 +44,14 @@ pub struct Rows {
     pub cache_status: String,
 }
 
+/// How a request has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Well,
+    Ignored,
+    Failed(Failure),
+}
+
 pub struct BoltClient(Box<dyn Bytes>);
 
 impl BoltClient {
@@ -235,6 +243,27 @@ impl BoltClient {
     ) -> std::io::Result<()> {
         let run = [Value::from(statement), parameters.clone(), options.clone()];
         self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await
+    }
+
+    /// LOGON with any token; the failure.
+    pub async fn log_on_by(&mut self, auth: Value) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(LOGON, &[auth])]).await?;
+        self.success().await
+    }
+
+    /// RESET, and the outcomes of all that was sent before it.
+    pub async fn reset_after(&mut self, sent: usize) -> std::io::Result<Vec<Outcome>> {
+        self.send(&[message(RESET, &[])]).await?;
+        let mut outcomes = Vec::new();
+        while outcomes.len() < sent + 1 {
+            let (tag, fields) = self.reply().await?;
+            match tag {
+                RECORD => {}
+                IGNORED => outcomes.push(Outcome::Ignored),
+                _ => outcomes.push(outcome(tag, fields)?.map_or_else(Outcome::Failed, |_| Outcome::Well)),
+            }
+        }
+        Ok(outcomes)
     }
 
     async fn send(&mut self, messages: &[Vec<u8>]) -> std::io::Result<()> {

@@ -271,6 +271,43 @@ mod tests {
         assert!(ToldClients::default().have(None, None));
     }
 
+    /// The value of the variable, in the lines of a file that is shipped.
+    fn shipped(file: &str, from: &str) -> Vec<String> {
+        let lines = file.lines().map(str::trim).filter_map(|line| line.strip_prefix(from));
+        lines.filter(|line| line.contains(FOR)).map(str::to_owned).collect()
+    }
+
+    /// D2: drivers inside and outside of the deployments that are shipped.
+    #[test]
+    fn what_is_shipped_tells_inside_and_outside_apart() {
+        let compose = include_str!("../../../compose.yaml");
+        let nodes = shipped(compose, "HOPCACHE_NODE__BOLT_ADVERTISE:");
+        assert_eq!(nodes.len(), 3);
+        for (node, name) in nodes.iter().zip(["node-a", "node-b", "node-c"]) {
+            let told: Vec<BoltAdvertise> = node.split(',').map(|one| one.parse().unwrap()).collect();
+            let to = |host: &str| &told.iter().find(|one| one.clients.have(None, Some(host))).unwrap().address;
+            assert_eq!(to("node-b").to_string(), format!("{name}:7478"));
+            assert_eq!((to("localhost").host.as_str(), to("127.0.0.1")), ("localhost", to("localhost")));
+        }
+        let chart = include_str!("../../../cluster/helm/hopcache/templates/statefulset.yaml");
+        let pods = shipped(chart, "value:");
+        let pod = pods.first().expect("the chart's value").as_str();
+        let values = [
+            ("$(HOPCACHE_NODE__NAME)", "hopcache-0"),
+            ("$(POD_NAMESPACE)", "graph"),
+            ("{{ $name }}", "hopcache"),
+            ("{{ .Release.Namespace }}", "graph"),
+            ("{{ join \" \" .Values.bolt.inside }}", ".svc .cluster.local"),
+        ];
+        let pod = values.iter().fold(pod.to_owned(), |pod, (name, value)| pod.replace(name, value));
+        let pod: BoltAdvertise = pod.parse().unwrap();
+        assert_eq!(pod.address.to_string(), "hopcache-0.hopcache-peers.graph.svc:7478");
+        for inside in ["hopcache", "hopcache.graph", "hopcache.graph.svc", "hopcache.graph.svc.cluster.local"] {
+            assert!(pod.clients.have(None, Some(inside)), "{inside}");
+        }
+        assert!(!pod.clients.have(None, Some("graph.example.com")), "a load balancer's name");
+    }
+
     #[test]
     fn the_host_of_what_was_dialled() {
         for (address, host) in [

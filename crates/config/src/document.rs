@@ -9,8 +9,9 @@ mod watching;
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PROXIES_MAX,
-    STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, MESSAGE_BYTES_MAX_DEFAULT,
+    PASS_THROUGH_BYTES_MAX, PROXIES_MAX, STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX,
+    VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -103,6 +104,11 @@ pub struct NodeSection {
         extend("x-allowed" = "a list of networks and addresses, for example [\"10.0.0.0/8\", \"192.0.2.7\"]")
     )]
     pub proxy_protocol: Vec<Network>,
+    /// Largest Bolt message, and largest HTTP body with a length. One over 4 MiB is not cached: it goes to Neo4j. The node holds it until
+    /// Neo4j has it.
+    #[serde(with = "size")]
+    #[schemars(with = "size::Text", extend("x-min" = "4MiB", "x-max" = "1GiB"))]
+    pub message_max: u64,
     /// TLS of the client listener, which then serves nothing without it. Files are read again when they change.
     pub client_tls: ClientTlsSection,
     /// TLS of the admin listener, in the same way.
@@ -142,6 +148,7 @@ impl Default for NodeSection {
             admin_token_file: None,
             allowed_hosts: Vec::new(),
             proxy_protocol: Vec::new(),
+            message_max: MESSAGE_BYTES_MAX_DEFAULT as u64,
             client_tls: ClientTlsSection::default(),
             admin_tls: AdminTlsSection::default(),
             memory: 256 << 20,

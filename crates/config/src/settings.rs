@@ -95,6 +95,8 @@ pub struct NodeSettings {
     pub allowed_hosts: Vec<AllowedHost>,
     /// Networks of the balancers that are believed.
     pub proxies: Vec<Network>,
+    /// Largest Bolt message or HTTP body, in bytes.
+    pub message_bytes_max: usize,
     /// Bytes of memory for entries.
     pub memory_bytes: u64,
     /// Largest number of client connections.
@@ -283,6 +285,7 @@ impl Rules<'_> {
             admin_token: token.flatten(),
             allowed_hosts: node.allowed_hosts.clone(),
             proxies: node.proxy_protocol.clone(),
+            message_bytes_max: usize::try_from(node.message_max).unwrap_or(usize::MAX),
             memory_bytes: node.memory,
             connections_max: node.max_connections,
             ring_weight: node.ring_weight,

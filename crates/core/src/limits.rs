@@ -117,7 +117,8 @@ pub const VIRTUAL_NODES_MIN: u32 = 32;
 /// Most virtual nodes that can be configured.
 pub const VIRTUAL_NODES_MAX: u32 = 10_000;
 
-/// Largest request body of a client, in bytes: a statement of 1 MB and its parameters.
+/// Largest request of a client that the cache answers, in bytes: a statement of 1 MB and its parameters. A larger one goes to Neo4j.
+/// A body without a length has no more either.
 pub const REQUEST_BODY_BYTES_MAX: usize = 4 << 20;
 /// Longest statement, in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;

@@ -1,9 +1,7 @@
 //! Bounds of the Bolt front.
 
-use super::{BODY_BYTES_UNRESERVED, ORIGIN_CONNECT_MS_MAX, REQUEST_BODY_BYTES_MAX};
+use super::{BODY_BYTES_UNRESERVED, ORIGIN_CONNECT_MS_MAX};
 
-/// Largest message of a Bolt client, in bytes: as large as a request over HTTP.
-pub const BOLT_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 /// Largest message before the log-on, in bytes: a bearer token of some KiB fits.
 pub const BOLT_STRANGER_BYTES_MAX: usize = 32 << 10;
 /// Requests of one connection that wait. Drivers pipeline a handful.

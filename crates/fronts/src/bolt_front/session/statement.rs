@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hopcache_bolt::server::ExtraBytes;
 use hopcache_bolt::server::old_values::has_other_values;
-use hopcache_core::limits::STATEMENT_BYTES_MAX;
+use hopcache_core::limits::{REQUEST_BODY_BYTES_MAX, STATEMENT_BYTES_MAX};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ParsedStatement;
@@ -94,6 +94,15 @@ impl Session {
             && !options.freshness.only_if_cached
         {
             return Ok(CacheResponse::ToNeo4j(Some(reason)));
+        }
+        if statement.text.len() + statement.params.len() > REQUEST_BODY_BYTES_MAX {
+            if goes_to_neo4j {
+                return Ok(CacheResponse::ToNeo4j(Some(Reason::TooLarge)));
+            }
+            let message = format!(
+                "The sample graph takes statements and parameters of {REQUEST_BODY_BYTES_MAX} bytes."
+            );
+            return Err(BoltFailure::own("RequestTooLarge", message).into());
         }
         let mut ask = self.ask_of(options, statement, (identity, text), came).await?;
         if let Some(span) = span {
