@@ -285,7 +285,8 @@ mod tests {
         assert_eq!(nodes.len(), 3);
         for (node, name) in nodes.iter().zip(["node-a", "node-b", "node-c"]) {
             let told: Vec<BoltAdvertise> = node.split(',').map(|one| one.parse().unwrap()).collect();
-            let to = |host: &str| &told.iter().find(|one| one.clients.have(None, Some(host))).unwrap().address;
+            let to =
+                |host: &str| &told.iter().find(|one| one.clients.have(None, Some(host))).unwrap().address;
             assert_eq!(to("node-b").to_string(), format!("{name}:7478"));
             assert_eq!((to("localhost").host.as_str(), to("127.0.0.1")), ("localhost", to("localhost")));
         }
@@ -302,7 +303,8 @@ mod tests {
         let pod = values.iter().fold(pod.to_owned(), |pod, (name, value)| pod.replace(name, value));
         let pod: BoltAdvertise = pod.parse().unwrap();
         assert_eq!(pod.address.to_string(), "hopcache-0.hopcache-peers.graph.svc:7478");
-        for inside in ["hopcache", "hopcache.graph", "hopcache.graph.svc", "hopcache.graph.svc.cluster.local"] {
+        for inside in ["hopcache", "hopcache.graph", "hopcache.graph.svc", "hopcache.graph.svc.cluster.local"]
+        {
             assert!(pod.clients.have(None, Some(inside)), "{inside}");
         }
         assert!(!pod.clients.have(None, Some("graph.example.com")), "a load balancer's name");

@@ -11,7 +11,7 @@
 //! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
 //! | results until they are rendered, with what they are rendered to | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
 //! | answers that are being written, each body once however many read it | [`ANSWER_ROOM_BYTES`] = 128 MiB, and up to [`ANSWER_BYTES_UNRESERVED`] on each connection |
-//! | request bodies, and messages of Bolt clients | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more; over Bolt up to twice that (requests that wait, and the one that comes), and strangers fill [`BOLT_STRANGER_BYTES_MAX`]; an open transaction keeps the bytes of its options |
+//! | request bodies, and messages of Bolt clients | [`body_room_bytes`] of `node.message_max`: 96 MiB by default, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more; over Bolt up to twice that (requests that wait, and the one that comes), and strangers fill [`BOLT_STRANGER_BYTES_MAX`]; an open transaction keeps the bytes of its options |
 //! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
