@@ -179,8 +179,9 @@ impl Item {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {
-    One(Item),
+    // First, because serde also reads a list of two texts as a table of two fields.
     More(Vec<Item>),
+    One(Item),
 }
 
 /// The serde form of the key.
@@ -228,6 +229,8 @@ pub(super) mod list {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -269,6 +272,31 @@ mod tests {
         assert!(have("10.0.0.0/8 localhost", "192.0.2.7", "localhost:1"));
         assert!(!have("10.0.0.0/8 localhost", "192.0.2.7", "graph:1"));
         assert!(ToldClients::default().have(None, None));
+    }
+
+    #[derive(Deserialize)]
+    struct Key(#[serde(deserialize_with = "list::deserialize")] Vec<BoltAdvertise>);
+
+    #[test]
+    fn one_or_more_are_read_as_texts_and_as_tables() {
+        let read = |value: serde_json::Value| {
+            let all = serde_json::from_value::<Key>(value).map(|Key(all)| all);
+            all.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>()).map_err(drop)
+        };
+        let of = |texts: &[&str]| Ok(texts.iter().map(ToString::to_string).collect());
+        assert_eq!(read(json!("a:1")), of(&["a:1"]));
+        assert_eq!(read(json!(["a:1 for b c", "d:2"])), of(&["a:1 for b c", "d:2"]));
+        assert_eq!(read(json!({"address": "a:1", "for": ["b", ".c"]})), of(&["a:1 for b .c"]));
+        assert_eq!(
+            read(json!([{"address": "a:1", "for": "10.1.0.0/8"}, "d:2"])),
+            of(&["a:1 for 10.0.0.0/8", "d:2"])
+        );
+        assert_eq!(read(json!([])), of(&[]));
+        for wrong in
+            [json!(7), json!({"addr": "a:1"}), json!([["a"]]), json!("a:1 for "), json!({"address": "a"})]
+        {
+            assert!(read(wrong.clone()).is_err(), "{wrong}");
+        }
     }
 
     /// The value of the variable, in the lines of a file that is shipped.

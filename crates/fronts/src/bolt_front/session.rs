@@ -324,8 +324,8 @@ impl Session {
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
             Request::Begin(extra) => Box::pin(self.begin(extra, room.shared())).await,
-            Request::Commit => self.end_transaction(Kind::Commit).await,
-            Request::Rollback => self.end_transaction(Kind::Rollback).await,
+            Request::Commit => Box::pin(self.end_transaction(Kind::Commit)).await,
+            Request::Rollback => Box::pin(self.end_transaction(Kind::Rollback)).await,
             Request::Reset => {
                 self.reset().await;
                 Ok(nothing())

@@ -284,7 +284,7 @@ impl Session {
                 && let Some(database) = transaction.database
             {
                 let begin = transaction.begin.message();
-                bookmark = self.newest_bookmark(database, (begin, transaction.options)).await?;
+                bookmark = Box::pin(self.newest_bookmark(database, (begin, transaction.options))).await?;
             }
         }
         let pair = bookmark.map(|text| ("bookmark".to_owned(), Value::String(text)));
