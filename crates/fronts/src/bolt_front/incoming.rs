@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     /// Reads once of a large message.
     async fn read_large(&mut self) -> Result<std::io::Result<usize>, BoltFailure> {
         let has = self.room.bytes();
-        if self.inbox.begun_bytes() >= has && has < self.message_bytes_max {
+        if self.inbox.begun_bytes() + READ_BYTES > has && has < self.message_bytes_max {
             let more = has.max(REQUEST_BODY_BYTES_MAX).min(self.message_bytes_max - has);
             let more = self.bodies.for_bytes(more, self.principal.as_ref()).await;
             let more = more.map_err(BoltFailure::crowded_out)?;
