@@ -54,10 +54,10 @@ async fn a_node_that_is_killed_costs_at_most_the_commits_under_way() {
 
 /// What `cluster.py` has seen.
 #[derive(Debug, serde::Deserialize)]
-struct DriverResult {
-    done: usize,
-    per_s: f64,
-    clients: usize,
-    errors: Vec<String>,
-    servers: Vec<String>,
+pub(super) struct DriverResult {
+    pub(super) done: usize,
+    pub(super) per_s: f64,
+    pub(super) clients: usize,
+    pub(super) errors: Vec<String>,
+    pub(super) servers: Vec<String>,
 }

@@ -35,7 +35,7 @@ impl Driver {
         match std::env::var("HOPCACHE_TEST_DRIVERS").as_deref() {
             Ok("all") => Self::every().collect(),
             Ok(other) => panic!("HOPCACHE_TEST_DRIVERS: all, not {other:?}"),
-            Err(_) => LANGUAGES.map(Self::newest).to_vec(),
+            Err(_) => Self::newest_of_each(),
         }
     }
 
@@ -49,6 +49,11 @@ impl Driver {
     /// Its first number.
     pub fn major(self) -> u32 {
         self.version.split('.').next().and_then(|major| major.parse().ok()).expect("a version")
+    }
+
+    /// The newest one of each language.
+    pub fn newest_of_each() -> Vec<Self> {
+        LANGUAGES.map(Self::newest).to_vec()
     }
 
     /// Runs one of the programs of its language; the lines that it prints.
@@ -115,7 +120,12 @@ pub struct Running {
 impl Running {
     /// A program of `tests/drivers/python`.
     pub fn python(program: &str, args: &[&str]) -> Self {
-        let mut command = Driver::newest("python").command(program);
+        Self::of(Driver::newest("python"), program, args)
+    }
+
+    /// A program of a driver's language.
+    pub fn of(driver: Driver, program: &str, args: &[&str]) -> Self {
+        let mut command = driver.command(program);
         command.args(args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());

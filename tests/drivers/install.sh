@@ -49,6 +49,11 @@ go)
     "${version%%.*}" "$version" >go.mod
   cp "$here/go/go.sum" go.sum
   CGO_ENABLED=0 go build -mod=mod -o "$folder/answers" .
+  # For the newest driver alone, as python/cluster.py.
+  if [ "${version%%.*}" -ge 6 ]; then
+    cp -r "$here/go/cluster" .
+    CGO_ENABLED=0 go build -mod=mod -o "$folder/cluster" ./cluster
+  fi
   ;;
 *)
   echo "install.sh: python, javascript, java or go, not $language" >&2

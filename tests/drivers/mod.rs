@@ -2,6 +2,7 @@
 //! it. Needs a real Neo4j, `python3` with `venv`, `node` with `npm`, a JDK with Maven, and Go.
 
 mod answers;
+mod balanced;
 mod bookmarks;
 mod cluster;
 mod collapse;
@@ -10,6 +11,8 @@ mod differential;
 mod examples;
 mod hits;
 mod install;
+mod interrupted;
+mod large_messages;
 mod leaving;
 mod old_clients;
 mod raw;

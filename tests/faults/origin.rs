@@ -5,6 +5,7 @@ mod connection_cut;
 mod large_results;
 mod neo4j_errors;
 mod slow_runs;
+mod slower_than_usual;
 mod unreachable;
 
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! The tests print figures to stderr (`-- --nocapture`). Each module names the variables for larger runs.
 
 mod behind_haproxy;
+mod bolt_behind_haproxy;
 mod degraded;
 mod gossip;
 mod joining;

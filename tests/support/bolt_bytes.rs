@@ -121,6 +121,10 @@ fn write(bytes: &mut Vec<u8>, value: &Value) {
             bytes.push(0xCB);
             bytes.extend_from_slice(&number.as_i64().unwrap().to_be_bytes());
         }
+        Value::Number(number) => {
+            bytes.push(0xC1);
+            bytes.extend_from_slice(&number.as_f64().unwrap().to_be_bytes());
+        }
         other => panic!("not written here: {other}"),
     }
 }

@@ -44,6 +44,14 @@ pub struct Rows {
     pub cache_status: String,
 }
 
+/// How a request has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Well,
+    Ignored,
+    Failed(Failure),
+}
+
 pub struct BoltClient(Box<dyn Bytes>);
 
 impl BoltClient {
@@ -54,7 +62,11 @@ impl BoltClient {
 
     /// With TLS where there is a client for it.
     pub async fn connect_by(tls: Option<&TlsClient>, addr: SocketAddr) -> std::io::Result<Self> {
-        let mut stream = super::http::stream_by(tls, addr).await?;
+        Self::over(super::http::stream_by(tls, addr).await?).await
+    }
+
+    /// Over a connection that is there already.
+    pub async fn over(mut stream: Box<dyn Bytes>) -> std::io::Result<Self> {
         stream.write_all(&HANDSHAKE).await?;
         let mut agreed = [0; 4];
         stream.read_exact(&mut agreed).await?;
@@ -90,7 +102,12 @@ impl BoltClient {
 
     /// Asks for a routing table.
     pub async fn route(&mut self) -> std::io::Result<Result<Value, Failure>> {
-        self.send(&[message(ROUTE, &[json!({}), json!([]), json!({})])]).await?;
+        self.route_from(json!({})).await
+    }
+
+    /// The same of a driver with this routing context: `address` is what it has dialled.
+    pub async fn route_from(&mut self, context: Value) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(ROUTE, &[context, json!([]), json!({})])]).await?;
         self.success().await
     }
 
@@ -226,6 +243,27 @@ impl BoltClient {
     ) -> std::io::Result<()> {
         let run = [Value::from(statement), parameters.clone(), options.clone()];
         self.send(&[message(RUN, &run), message(PULL, &[json!({"n": -1})])]).await
+    }
+
+    /// LOGON with any token; the failure.
+    pub async fn log_on_by(&mut self, auth: Value) -> std::io::Result<Result<Value, Failure>> {
+        self.send(&[message(LOGON, &[auth])]).await?;
+        self.success().await
+    }
+
+    /// RESET, and the outcomes of all that was sent before it.
+    pub async fn reset_after(&mut self, sent: usize) -> std::io::Result<Vec<Outcome>> {
+        self.send(&[message(RESET, &[])]).await?;
+        let mut outcomes = Vec::new();
+        while outcomes.len() < sent + 1 {
+            let (tag, fields) = self.reply().await?;
+            match tag {
+                RECORD => {}
+                IGNORED => outcomes.push(Outcome::Ignored),
+                _ => outcomes.push(outcome(tag, fields)?.map_or_else(Outcome::Failed, |_| Outcome::Well)),
+            }
+        }
+        Ok(outcomes)
     }
 
     async fn send(&mut self, messages: &[Vec<u8>]) -> std::io::Result<()> {

@@ -134,13 +134,19 @@ pub struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// A node that is not started yet.
+    /// A node that is not started yet. `OWN_BOLT` in its configuration stands for its Bolt listener.
     pub fn new(dir: &Path, name: &str, addrs: Addrs, config: &str) -> Self {
         let (path, log) = (dir.join(format!("{name}.toml")), dir.join(format!("{name}.log")));
         let Addrs { client, peer, admin, bolt } = addrs;
+        let config = &config.replace("OWN_BOLT", &bolt.to_string());
         let own = format!(
             "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"{bolt}\"\n"
         );
+        // Any client of the test is told where this node is.
+        let own = match config.contains("bolt_advertise") {
+            true => own,
+            false => own + &format!("bolt_advertise = \"{bolt}\"\n"),
+        };
         // A node serves the sample graph only if its configuration asks for it.
         let sample = if config.contains("[origin]") { "" } else { "\n[origin]\nuri = \"embedded:\"\n" };
         let by_age = if config.contains("[freshness]") { "" } else { BY_AGE };

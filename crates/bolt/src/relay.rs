@@ -4,6 +4,7 @@
 //! It counts unanswered requests, and so knows when another client may use it. It decodes no record and retries
 //! nothing. Its reads and writes may be dropped at any await: bytes that were read or written are kept.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -27,6 +28,8 @@ use crate::watched_stream::{SignsOfLife, WatchedStream};
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Largest answer to HELLO and LOGON.
 const REPLY_BYTES_MAX: usize = 64 << 10;
+/// A chunk of a large message.
+const CHUNK_BYTES: usize = 32 << 10;
 /// Read from the socket at a time.
 const READ_BYTES: usize = 32 << 10;
 /// First bytes of every Bolt connection.
@@ -77,6 +80,8 @@ pub struct Relay {
     input: BytesMut,
     chunks: Chunks,
     output: BytesMut,
+    /// What follows `output`, of a large message: it goes into chunks when it is sent, so that it is not held twice.
+    later: VecDeque<Bytes>,
     unanswered: usize,
     /// Whether a failure, or a transaction, may still be open.
     is_dirty: bool,
@@ -159,6 +164,7 @@ impl Relay {
             input: BytesMut::new(),
             chunks: Chunks::default(),
             output: BytesMut::new(),
+            later: VecDeque::new(),
             unanswered: 0,
             is_dirty: false,
         }
@@ -182,11 +188,21 @@ impl Relay {
         self.stream.signs().clone()
     }
 
-    /// Queues a request, as the bytes of one message without chunks.
+    /// Queues a request, as the bytes of one message without chunks. A large message before it must have been sent
+    /// ([`Relay::flush`]).
     pub fn queue(&mut self, message: &[u8]) {
+        debug_assert!(self.later.is_empty(), "a large message is to be sent before");
         let mut framed = Vec::new();
         frame(&mut framed, message);
         self.output.extend_from_slice(&framed);
+        self.unanswered += 1;
+        self.is_dirty = true;
+    }
+
+    /// Queues a large request in parts, as the bytes of one message without chunks. It is sent before any other is queued.
+    pub fn queue_parts(&mut self, parts: impl IntoIterator<Item = Bytes>) {
+        debug_assert!(self.later.is_empty(), "a large message is to be sent before");
+        self.later.extend(parts.into_iter().filter(|part| !part.is_empty()));
         self.unanswered += 1;
         self.is_dirty = true;
     }
@@ -196,7 +212,7 @@ impl Relay {
     /// # Errors
     /// [`RelayCut`].
     pub async fn flush(&mut self) -> Result<(), RelayCut> {
-        while !self.output.is_empty() {
+        while self.has_output() {
             match self.stream.write(&self.output).await {
                 Ok(0) => return Err(RelayCut("it takes no more bytes".to_owned())),
                 Ok(sent) => self.output.advance(sent),
@@ -204,6 +220,24 @@ impl Relay {
             }
         }
         self.stream.flush().await.map_err(|error| RelayCut(error.to_string()))
+    }
+
+    /// Whether bytes are left to send, the next of which are in `output` then.
+    fn has_output(&mut self) -> bool {
+        if self.output.is_empty()
+            && let Some(part) = self.later.front_mut()
+        {
+            let chunk = part.split_to(part.len().min(CHUNK_BYTES));
+            self.output.extend_from_slice(&u16::try_from(chunk.len()).unwrap_or(u16::MAX).to_be_bytes());
+            self.output.extend_from_slice(&chunk);
+            if part.is_empty() {
+                self.later.pop_front();
+            }
+            if self.later.is_empty() {
+                self.output.extend_from_slice(&[0, 0]);
+            }
+        }
+        !self.output.is_empty()
     }
 
     /// The next message of the server, without chunks.
@@ -250,7 +284,11 @@ impl Relay {
     /// Whether another client may use it.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        !self.is_dirty && self.unanswered == 0 && self.output.is_empty() && self.input.is_empty()
+        !self.is_dirty
+            && self.unanswered == 0
+            && self.output.is_empty()
+            && self.later.is_empty()
+            && self.input.is_empty()
     }
 
     /// Whether it is clean and, as far as this end knows, still open.
@@ -264,31 +302,38 @@ impl Relay {
             .await
     }
 
-    /// Sends RESET: the server interrupts running statements and forgets open results. All replies up to its answer
-    /// are dropped.
+    /// Sends RESET: the server interrupts running statements and forgets open results. Of all replies up to its answer only the first
+    /// FAILURE is kept: what the server says of the statement that RESET has interrupted.
     ///
     /// # Errors
-    /// [`RelayCut`], also when there is no answer in time.
-    pub async fn reset(&mut self, options: &RelayOptions) -> Result<(), RelayCut> {
+    /// [`RelayCut`], also when there is no answer in time, and when a large message was sent in part.
+    pub async fn reset(&mut self, options: &RelayOptions) -> Result<Option<Bytes>, RelayCut> {
+        if !self.later.is_empty() {
+            return Err(RelayCut("a message was sent in part".to_owned()));
+        }
         let deadline = Instant::now() + options.reset_timeout;
         let exchange = async {
             self.queue(&bare(Kind::Reset.signature().0));
             self.flush().await?;
+            let mut interrupted = None;
             loop {
-                let (kind, _) = self.receive().await?;
+                let (kind, reply) = self.receive().await?;
                 match (self.unanswered, kind) {
-                    (0, ReplyKind::Success) => return Ok(()),
+                    (0, ReplyKind::Success) => return Ok(interrupted),
                     (0, ReplyKind::Failure | ReplyKind::Ignored) => {
                         return Err(RelayCut("RESET was refused".to_owned()));
+                    }
+                    (_, ReplyKind::Failure) => {
+                        interrupted.get_or_insert(reply);
                     }
                     _ => {}
                 }
             }
         };
         let late = |_| Err(RelayCut("RESET was not answered in time".to_owned()));
-        timeout_at(deadline, exchange).await.unwrap_or_else(late)?;
+        let interrupted = timeout_at(deadline, exchange).await.unwrap_or_else(late)?;
         self.set_clean();
-        Ok(())
+        Ok(interrupted)
     }
 
     /// Says GOODBYE and closes.
@@ -403,53 +448,4 @@ async fn shake(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMIT: Duration = Duration::from_secs(4);
-
-    fn relay() -> (Relay, tokio::io::DuplexStream) {
-        let (near, far) = tokio::io::duplex(1 << 16);
-        let mut stream = WatchedStream::new(Box::new(near));
-        stream.bound_silence(LIMIT);
-        (Relay::over(stream, Version::new(5, 4)), far)
-    }
-
-    /// Silence is counted from the request, or from the last sign of life, and only while an answer is awaited.
-    #[tokio::test(start_paused = true)]
-    async fn a_relay_breaks_when_its_server_is_silent_for_too_long() {
-        let (mut relay, mut far) = relay();
-        let answer = [0, 3, 0xB1, 0x70, 0xA0, 0, 0];
-        tokio::time::advance(10 * LIMIT).await;
-        relay.queue(&bare(Kind::Commit.signature().0));
-        relay.flush().await.unwrap();
-        far.write_all(&answer).await.unwrap();
-        let signs = relay.signs();
-        assert_eq!(relay.receive().await.unwrap().0, ReplyKind::Success);
-        assert_eq!(signs.count(), 1);
-        tokio::time::advance(10 * LIMIT).await;
-        let begun = Instant::now();
-        relay.queue(&bare(Kind::Commit.signature().0));
-        relay.flush().await.unwrap();
-        let working = async {
-            for _ in 0..5 {
-                // tidy: the server's pace, on a paused clock
-                tokio::time::sleep(LIMIT * 3 / 4).await;
-                far.write_all(&[0, 0]).await.unwrap();
-            }
-        };
-        let (received, ()) = tokio::join!(relay.receive(), working);
-        assert_eq!(received.unwrap_err().0, "nothing came from it for 4 s");
-        assert_eq!((begun.elapsed(), signs.count()), (LIMIT * 5 * 3 / 4 + LIMIT, 6));
-    }
-
-    /// A server that takes nothing is as silent as one that sends nothing.
-    #[tokio::test(start_paused = true)]
-    async fn a_relay_breaks_when_its_server_takes_nothing() {
-        let (mut relay, _far) = relay();
-        relay.queue(&vec![0; 1 << 17]);
-        let begun = Instant::now();
-        assert!(relay.flush().await.is_err());
-        assert_eq!(begun.elapsed(), LIMIT);
-    }
-}
+mod tests;

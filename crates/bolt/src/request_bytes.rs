@@ -1,6 +1,7 @@
 //! Requests of a client as the bytes of one message, without chunks, for a [`Relay`](crate::Relay). Nothing here knows
 //! the order or the state of requests.
 
+use bytes::Bytes;
 use hopcache_packstream::{Value, Writer};
 
 use crate::server::Kind;
@@ -29,6 +30,16 @@ pub fn run(statement: &str, params: &[u8], extra: &Value) -> Vec<u8> {
     writer.raw(params);
     writer.value(extra);
     writer.into_bytes()
+}
+
+/// RUN in parts, of which the parameters are the second and are not copied.
+#[must_use]
+pub fn run_parts(statement: &str, params: Bytes, extra: &Value) -> [Bytes; 3] {
+    let (mut head, mut tail) = (Writer::new(), Writer::new());
+    head.structure(Kind::Run.signature().0, 3);
+    head.string(statement);
+    tail.value(extra);
+    [head.into_bytes().into(), params, tail.into_bytes().into()]
 }
 
 /// PULL of all records of the last RUN.

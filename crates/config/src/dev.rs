@@ -3,6 +3,7 @@
 use hopcache_core::node::NodeName;
 use serde_json::{Value, json};
 
+use super::bolt_advertise::BoltAdvertise;
 use super::error::Source;
 use super::report::Report;
 use super::settings::Settings;
@@ -50,7 +51,8 @@ pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>,
             settings.node.peer_advertise = local(port(node, 1));
             settings.node.admin_addr = local(port(node, 2));
             settings.node.bolt_addr = settings.node.bolt_addr.is_some().then(|| local(port(node, 3)));
-            settings.node.bolt_advertise.clone_from(&settings.node.bolt_addr);
+            settings.node.bolt_advertise =
+                settings.node.bolt_addr.clone().map(BoltAdvertise::from).into_iter().collect();
             settings.cluster.seeds.clone_from(&seeds);
             settings.cluster.key = Some(key.clone());
             settings.cluster.previous_key = None;
@@ -76,7 +78,7 @@ pub fn dev_report(report: &Report, settings: &Settings) -> Report {
         ("node.peer_advertise", json!(node.peer_advertise)),
         ("node.admin_addr", json!(node.admin_addr)),
         ("node.bolt_addr", json!(node.bolt_addr)),
-        ("node.bolt_advertise", json!(node.bolt_advertise)),
+        ("node.bolt_advertise", json!(node.bolt_addr)),
         ("cluster.seeds", json!(cluster.seeds)),
         ("cluster.key", json!(cluster.key)),
         ("cluster.key_file", Value::Null),

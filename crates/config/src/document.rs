@@ -9,8 +9,9 @@ mod watching;
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PROXIES_MAX,
-    STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, MESSAGE_BYTES_MAX_DEFAULT,
+    PASS_THROUGH_BYTES_MAX, PROXIES_MAX, STORE_RUN_ONCE_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX,
+    VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -21,6 +22,7 @@ pub use self::freshness::{CdcUse, FreshnessMode, FreshnessSection, Precision};
 pub use self::prefetch::{PrefetchKind, PrefetchSection};
 pub(crate) use self::tls::{AdminTlsSection, ClientTlsSection};
 pub use self::watching::{LogFormat, LogSection, TraceSection};
+use super::bolt_advertise::{self, BoltAdvertise};
 use super::concurrency::{MaxConcurrent, RunOrder};
 use super::hosts::AllowedHost;
 use super::networks::Network;
@@ -76,9 +78,11 @@ pub struct NodeSection {
     pub admin_addr: Address,
     /// Where Bolt clients connect: drivers with `bolt://` or `neo4j://`. Empty for no Bolt listener.
     pub bolt_addr: OptionalAddress,
-    /// Address at which Bolt clients reach this node, for routing tables. Default: `bolt_addr`; an unspecified host such
-    /// as 0.0.0.0 is replaced by the host name.
-    pub bolt_advertise: Option<Address>,
+    /// Where Bolt clients reach this node, for routing tables: one address, or a list in which each has the clients that are told it, and
+    /// the first that fits counts. A client that none fits, and every client without this key, is told the address that it has dialled.
+    #[serde(with = "bolt_advertise::list")]
+    #[schemars(with = "bolt_advertise::list::Form")]
+    pub bolt_advertise: Vec<BoltAdvertise>,
     /// File with the bearer token of the admin paths.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     #[schemars(extend("x-reload" = true))]
@@ -100,6 +104,11 @@ pub struct NodeSection {
         extend("x-allowed" = "a list of networks and addresses, for example [\"10.0.0.0/8\", \"192.0.2.7\"]")
     )]
     pub proxy_protocol: Vec<Network>,
+    /// Largest Bolt message, and largest HTTP body with a length. One over 4 MiB is not cached: it goes to Neo4j. The node holds it until
+    /// Neo4j has it.
+    #[serde(with = "size")]
+    #[schemars(with = "size::Text", extend("x-min" = "4MiB", "x-max" = "1GiB"))]
+    pub message_max: u64,
     /// TLS of the client listener, which then serves nothing without it. Files are read again when they change.
     pub client_tls: ClientTlsSection,
     /// TLS of the admin listener, in the same way.
@@ -135,10 +144,11 @@ impl Default for NodeSection {
             peer_advertise: None,
             admin_addr: local(7477),
             bolt_addr: OptionalAddress(Some(local(7478))),
-            bolt_advertise: None,
+            bolt_advertise: Vec::new(),
             admin_token_file: None,
             allowed_hosts: Vec::new(),
             proxy_protocol: Vec::new(),
+            message_max: MESSAGE_BYTES_MAX_DEFAULT as u64,
             client_tls: ClientTlsSection::default(),
             admin_tls: AdminTlsSection::default(),
             memory: 256 << 20,

@@ -2,6 +2,7 @@
 //! not exist or a value that is not allowed stops the start; nothing is guessed or ignored. It reads files, and never
 //! writes or connects.
 
+mod bolt_advertise;
 mod catalog;
 mod concurrency;
 mod dev;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+pub use bolt_advertise::{BoltAdvertise, ToldClients, dialled_host};
 pub use catalog::schema;
 pub use concurrency::{MaxConcurrent, RunOrder};
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};

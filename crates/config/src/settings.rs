@@ -9,6 +9,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_net::tls::{Authorities, TlsFiles};
 
+use super::bolt_advertise::BoltAdvertise;
 use super::concurrency::{MaxConcurrent, RunOrder};
 use super::document::{
     AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
@@ -86,14 +87,16 @@ pub struct NodeSettings {
     pub admin_tls: Option<TlsFiles>,
     /// Where to listen for Bolt clients. `None` without a Bolt listener.
     pub bolt_addr: Option<Address>,
-    /// Where Bolt clients reach this node.
-    pub bolt_advertise: Option<Address>,
+    /// Where Bolt clients reach this node, and which of them are told which address.
+    pub bolt_advertise: Vec<BoltAdvertise>,
     /// Bearer token of the admin paths; present whenever `admin_addr` is not loopback.
     pub admin_token: Option<Secret>,
     /// Hosts that requests may name, besides this node's own.
     pub allowed_hosts: Vec<AllowedHost>,
     /// Networks of the balancers that are believed.
     pub proxies: Vec<Network>,
+    /// Largest Bolt message or HTTP body, in bytes.
+    pub message_bytes_max: usize,
     /// Bytes of memory for entries.
     pub memory_bytes: u64,
     /// Largest number of client connections.
@@ -265,13 +268,10 @@ impl Rules<'_> {
         }
         node.name = Some(name.clone());
         node.peer_advertise = Some(advertise.clone());
-        let bolt = node.bolt_addr.0.as_ref().map(|address| default_advertise(address, &host));
-        let bolt_advertise = node.bolt_advertise.clone().or(bolt);
-        if bolt_advertise.as_ref().is_some_and(Address::is_unspecified) {
+        if let Some(wrong) = node.bolt_advertise.iter().find(|told| told.address.is_unspecified()) {
             let rule = "it is where Bolt clients find this node: an address or name that they can connect to";
-            self.refuse("node.bolt_advertise", format!("{:?}", node.bolt_advertise), rule);
+            self.refuse("node.bolt_advertise", wrong.to_string(), rule);
         }
-        node.bolt_advertise.clone_from(&bolt_advertise);
         Some(NodeSettings {
             name,
             client_addr: node.client_addr.clone(),
@@ -281,10 +281,11 @@ impl Rules<'_> {
             client_tls: self.client_tls(&node.client_tls),
             admin_tls: self.admin_tls(&node.admin_tls),
             bolt_addr: node.bolt_addr.0.clone(),
-            bolt_advertise,
+            bolt_advertise: node.bolt_advertise.clone(),
             admin_token: token.flatten(),
             allowed_hosts: node.allowed_hosts.clone(),
             proxies: node.proxy_protocol.clone(),
+            message_bytes_max: usize::try_from(node.message_max).unwrap_or(usize::MAX),
             memory_bytes: node.memory,
             connections_max: node.max_connections,
             ring_weight: node.ring_weight,

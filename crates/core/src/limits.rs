@@ -11,7 +11,7 @@
 //! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
 //! | results until they are rendered, with what they are rendered to | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
 //! | answers that are being written, each body once however many read it | [`ANSWER_ROOM_BYTES`] = 128 MiB, and up to [`ANSWER_BYTES_UNRESERVED`] on each connection |
-//! | request bodies, and messages of Bolt clients | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more; over Bolt up to twice that (requests that wait, and the one that comes), and strangers fill [`BOLT_STRANGER_BYTES_MAX`]; an open transaction keeps the bytes of its options |
+//! | request bodies, and messages of Bolt clients | [`body_room_bytes`] of `node.message_max`: 96 MiB by default, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more; over Bolt up to twice that (requests that wait, and the one that comes), and strangers fill [`BOLT_STRANGER_BYTES_MAX`]; an open transaction keeps the bytes of its options |
 //! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
@@ -108,9 +108,10 @@ pub const WEIGHT_DEFAULT: u16 = 100;
 pub const WEIGHT_MIN: u16 = 10;
 /// Largest weight, in hundredths: ten times the virtual nodes still build in tens of milliseconds.
 pub const WEIGHT_MAX: u16 = 1_000;
-/// Longest card, in bytes: name and Bolt address, each with its length; an IPv6 address with its port (20); life, revision,
-/// phase and weight (10, 5, 1 and 2); and whether there is a Bolt address.
-pub const CARD_BYTES_MAX: usize = 1 + NODE_NAME_LEN_MAX + 20 + 18 + 1 + 1 + BOLT_ADDR_BYTES_MAX;
+/// Longest card, in bytes: the name with its length; an IPv6 address with its port (20); life, revision, phase and weight (10, 5, 1
+/// and 2); and the Bolt addresses with their number.
+pub const CARD_BYTES_MAX: usize = 1 + NODE_NAME_LEN_MAX + 20 + 18 + 1 + BOLT_ADDRS_BYTES_MAX;
+const _: () = assert!(3 * CARD_BYTES_MAX + 64 < GOSSIP_DATAGRAM_BYTES_MAX);
 
 /// Virtual nodes for each node. THEORY "Ring": 1,000 keep max ÷ mean at 1.03 for 3 nodes.
 pub const VIRTUAL_NODES_DEFAULT: u32 = 1_000;
@@ -119,7 +120,8 @@ pub const VIRTUAL_NODES_MIN: u32 = 32;
 /// Most virtual nodes that can be configured.
 pub const VIRTUAL_NODES_MAX: u32 = 10_000;
 
-/// Largest request body of a client, in bytes: a statement of 1 MB and its parameters.
+/// Largest request of a client that the cache answers, in bytes: a statement of 1 MB and its parameters. A larger one goes to Neo4j.
+/// A body without a length has no more either.
 pub const REQUEST_BODY_BYTES_MAX: usize = 4 << 20;
 /// Longest statement, in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;

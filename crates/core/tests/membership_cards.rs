@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use hopcache_core::limits::{
-    BOLT_ADDR_BYTES_MAX, CARD_BYTES_MAX, INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS,
-    MEMBERS_MAX, NODE_NAME_LEN_MAX, PROBES_UNANSWERED_MAX, WEIGHT_MAX,
+    BOLT_ADDR_BYTES_MAX, BOLT_ADDRS_BYTES_MAX, CARD_BYTES_MAX, INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS,
+    MEMBER_FORGET_LEFT_MS, MEMBERS_MAX, NODE_NAME_LEN_MAX, PROBES_UNANSWERED_MAX, WEIGHT_MAX,
 };
 use hopcache_core::membership::{
-    BoltAddr, Card, CardAction, Change, MemberState, Membership, NotAdmitted, Phase, Report, Weight,
+    AdvertisedBolt, Audience, BoltAddr, BoltAddrs, Card, CardAction, Change, MemberState, Membership,
+    NotAdmitted, Phase, Report, Weight,
 };
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
@@ -240,12 +241,24 @@ fn new_names_take_the_places_of_the_dead() {
     assert!(members.get(&name("pod-00000")).is_none() && members.get(&name("pod-01279")).is_some());
 }
 
+fn told(addr: &str, audience: &str) -> AdvertisedBolt {
+    AdvertisedBolt { addr: BoltAddr::new(addr).unwrap(), audience: Audience::of(audience) }
+}
+
+/// As many bytes as there may be. These words have a digest of five bytes.
+fn longest_bolt() -> BoltAddrs {
+    let of = |host: usize| told(&format!("{}:7687", "b".repeat(host)), "10.0.0.0/8");
+    let longest = BOLT_ADDR_BYTES_MAX - 5;
+    let left = BOLT_ADDRS_BYTES_MAX - 2 * (6 + BOLT_ADDR_BYTES_MAX) - 6 - 5;
+    BoltAddrs::try_from(vec![of(longest), of(longest), of(left)]).unwrap()
+}
+
 #[test]
 fn a_card_is_written_and_read_and_the_longest_one_fits() {
     let longest = Card {
         name: name(&"n".repeat(NODE_NAME_LEN_MAX)),
         peer_addr: "[2001:db8::1]:65535".parse().unwrap(),
-        bolt: Some(BoltAddr::new(&format!("{}:7687", "b".repeat(BOLT_ADDR_BYTES_MAX - 5))).unwrap()),
+        bolt: longest_bolt(),
         revision: u32::MAX,
         weight: Weight::new(WEIGHT_MAX).unwrap(),
         ..card("x", 1, u64::MAX)
@@ -269,7 +282,11 @@ fn any_card() -> impl Strategy<Value = Card> {
             revision,
             phase,
             weight: Weight::new(weight).unwrap(),
-            bolt: (life % 2 == 0).then(|| BoltAddr::new(&format!("bolt-{life}:7687")).unwrap()),
+            bolt: BoltAddrs::try_from(vec![
+                told(&format!("bolt-{life}:7687"), "10.0.0.0/8");
+                (life % 3) as usize
+            ])
+            .unwrap(),
         },
     )
 }

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_bolt::server::Version;
 use hopcache_bolt::{Address, Auth, Dialect, OpenError, Relay, RelayOptions, Roots, ServerInfo};
 use hopcache_core::bookmark::{Bookmark, Position};
@@ -402,12 +403,16 @@ impl LentRelay {
         Some(fault)
     }
 
-    /// Resets it for the next session. If that fails, it is closed.
-    pub async fn reset(mut self) {
-        let Some(relay) = &mut self.relay else { return };
-        if let Err(error) = relay.reset(&self.relays.options).await {
-            tracing::debug!(%error, "a relay is closed");
-            self.relay = None;
+    /// Resets it for the next session. If that fails, it is closed. Returns the FAILURE of what was running, as Neo4j wrote it.
+    pub async fn reset(mut self) -> Option<Bytes> {
+        let relay = self.relay.as_mut()?;
+        match relay.reset(&self.relays.options).await {
+            Ok(interrupted) => interrupted,
+            Err(error) => {
+                tracing::debug!(%error, "a relay is closed");
+                self.relay = None;
+                None
+            }
         }
     }
 }

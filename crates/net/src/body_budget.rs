@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_ROOM_WAIT_MS};
+use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_ROOM_WAIT_MS, REQUEST_BODY_BYTES_MAX};
 use hyper::body::Body;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -44,8 +44,8 @@ impl BodyBudget {
         }
     }
 
-    /// Reserves room for a body of the length in its head, or of the largest length when the head has none. A small body
-    /// needs no room.
+    /// Reserves room for a body of the length in its head. A small body needs no room, and one without a length has
+    /// [`REQUEST_BODY_BYTES_MAX`] at most.
     ///
     /// # Errors
     /// [`CrowdedOut`] after a bounded wait.
@@ -55,7 +55,7 @@ impl BodyBudget {
         whose: Option<&Principal>,
     ) -> Result<Reservation, CrowdedOut> {
         let claimed = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-        self.for_bytes(claimed.unwrap_or(self.body_bytes_max), whose).await
+        self.for_bytes(claimed.unwrap_or(REQUEST_BODY_BYTES_MAX), whose).await
     }
 
     /// Reserves room for a message of at most this many bytes. A principal has three quarters of it at most.
@@ -110,6 +110,28 @@ impl Reservation {
         self.0.is_some()
     }
 
+    /// The reserved bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |permits| permits.all.num_permits())
+    }
+
+    /// This reservation and another one of the same budget and principal.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        let (mut own, other) = match (self.0, other.0) {
+            (Some(own), Some(other)) => (own, other),
+            (one, None) | (None, one) => return Self(one),
+        };
+        own.all.merge(other.all);
+        match (&mut own.share, other.share) {
+            (Some(share), Some(more)) => share.merge(more),
+            (None, more) => own.share = more,
+            (Some(_), None) => {}
+        }
+        Self(Some(own))
+    }
+
     /// The reservation for bytes that several parts of a node hold.
     pub fn shared(self) -> SharedRoom {
         SharedRoom(self.0.map(Arc::new))
@@ -162,7 +184,7 @@ mod tests {
     use std::convert::Infallible;
 
     use futures_util::stream;
-    use hopcache_core::limits::{BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX};
+    use hopcache_core::limits::BODY_ROOM_BYTES;
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
 
@@ -240,6 +262,19 @@ mod tests {
         drop(bytes);
         assert_eq!(BODY_ROOM_BYTES - room.free_bytes(), REQUEST_BODY_BYTES_MAX);
         drop(part);
+        assert_eq!(room.free_bytes(), BODY_ROOM_BYTES);
+    }
+
+    /// A message whose length is unknown takes more room as it grows, and gives all of it back.
+    #[tokio::test(start_paused = true)]
+    async fn room_that_grows_is_one_reservation() {
+        let (room, ann) = (room(), [1; 32]);
+        let first = room.for_bytes(1 << 20, Some(&ann)).await.unwrap();
+        let grown = first.joined(room.for_bytes(3 << 20, Some(&ann)).await.unwrap());
+        assert_eq!((grown.bytes(), BODY_ROOM_BYTES - room.free_bytes()), (4 << 20, 4 << 20));
+        let whole = grown.shrunk_to(2 << 20).joined(Reservation::default());
+        assert_eq!((whole.bytes(), BODY_ROOM_BYTES - room.free_bytes()), (2 << 20, 2 << 20));
+        drop(whole);
         assert_eq!(room.free_bytes(), BODY_ROOM_BYTES);
     }
 }

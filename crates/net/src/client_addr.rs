@@ -74,6 +74,13 @@ pub(crate) async fn answering<F: Future>(client: IpAddr, request: F) -> F::Outpu
     FORWARDED.scope(client, request).await
 }
 
+/// The address of the client that this task answers.
+#[must_use]
+pub fn of_request() -> Option<IpAddr> {
+    let connected = || CONNECTED.try_with(|end| end.client).ok().flatten().map(|addr| addr.ip());
+    FORWARDED.try_with(|client| *client).ok().or_else(connected)
+}
+
 /// Whether the request that is being answered came through a balancer in `node.proxy_protocol`.
 #[must_use]
 pub fn is_listed_proxy() -> bool {

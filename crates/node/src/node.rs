@@ -28,7 +28,6 @@ use hopcache_cluster::peer::link::PeerLink;
 use hopcache_cluster::routing::{MemberRouting, Members, ring_of};
 use hopcache_config::{OriginAuth, Report, Settings};
 use hopcache_core::limits;
-use hopcache_core::membership::BoltAddr;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Dice, Origin, Store};
@@ -61,7 +60,7 @@ use crate::node::reload::ReloadParts;
 use crate::peer_service::PeerService;
 use hopcache_admin::Admin;
 use hopcache_admin::console::Console;
-use hopcache_fronts::bolt_front::advertised::bolt_addrs;
+use hopcache_fronts::bolt_front::advertised::AdvertisedAddrs;
 use hopcache_fronts::bolt_front::listener::BoltBounds;
 use hopcache_fronts::bolt_front::{self, BoltFront};
 use hopcache_fronts::front::transactions::TransactionParts;
@@ -102,8 +101,7 @@ pub struct Node {
     drain: Duration,
     serve_on: Duration,
     client_addr: SocketAddr,
-    bolt_addr: Option<SocketAddr>,
-    bolt_advertised: Option<BoltAddr>,
+    bolt_addrs: Option<AdvertisedAddrs>,
     reload_parts: Arc<ReloadParts>,
 }
 
@@ -117,9 +115,10 @@ impl Node {
         let (clock, keys) = (SystemClock::start(), keyring(settings)?);
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
         let virtual_nodes = settings.cluster.virtual_nodes;
-        let (bolt_addr, bolt_advertised) = bolt_addrs(settings, listeners.bolt.as_ref())?;
+        let bolt_addrs = AdvertisedAddrs::of(settings, listeners.bolt.as_ref())?;
+        let told = bolt_addrs.as_ref().map(AdvertisedAddrs::for_card).transpose()?.unwrap_or_default();
         let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
-        let card = own_card::card_of(settings, &me, (peer_addr, bolt_advertised.clone()))?;
+        let card = own_card::card_of(settings, &me, (peer_addr, told))?;
         let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
@@ -166,7 +165,7 @@ impl Node {
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
-        let addrs = (listeners.client.listener.local_addr()?, bolt_addr, bolt_advertised);
+        let addrs = (listeners.client.listener.local_addr()?, bolt_addrs);
         let node = Self::unstarted((state, transactions, gossip), addrs, settings);
         node.start_background(prober(settings, &members, &link));
         let engine = Arc::clone(&node.state.engine);
@@ -180,13 +179,12 @@ impl Node {
     /// A node whose tasks have not begun.
     fn unstarted(
         (state, transactions, gossip): (Arc<NodeState>, Arc<OpenTransactions>, GossipHandle),
-        (client_addr, bolt_addr, bolt_advertised): (SocketAddr, Option<SocketAddr>, Option<BoltAddr>),
+        (client_addr, bolt_addrs): (SocketAddr, Option<AdvertisedAddrs>),
         settings: &Settings,
     ) -> Self {
         Self {
             client_addr,
-            bolt_addr,
-            bolt_advertised,
+            bolt_addrs,
             reload_parts: Arc::default(),
             state,
             transactions,
@@ -212,7 +210,7 @@ impl Node {
     /// The address of the Bolt listener, if there is one.
     #[must_use]
     pub fn bolt_addr(&self) -> Option<SocketAddr> {
-        self.bolt_addr
+        self.bolt_addrs.as_ref().map(AdvertisedAddrs::bound)
     }
 
     /// The state that listeners read.
@@ -287,12 +285,11 @@ impl Node {
         let known_credentials = Arc::downgrade(&shared.credentials);
         let known_databases = Arc::downgrade(&shared.databases);
         let transactions = self.transaction_parts(&shared, relays.clone(), &link);
-        let bolt_advertised = self.bolt_advertised.as_ref().map(|addr| addr.as_str().to_owned());
-        if let Some(listener) = listeners.bolt {
-            let advertised = bolt_advertised.clone().unwrap_or_default();
+        let bolt_addrs = self.bolt_addrs.clone();
+        if let Some((listener, advertised)) = listeners.bolt.zip(bolt_addrs.clone()) {
             self.start_bolt(listener, (shared.clone(), relays), (settings, advertised), Arc::clone(&clock));
         }
-        let parts = (transactions, bolt_advertised);
+        let parts = (transactions, bolt_addrs);
         let front = Front::new(Arc::clone(&self.state), shared, parts, settings, clock);
         self.reload_parts.add_reader(&front, Front::forget_readings);
         let stop = self.stop_clients.clone();
@@ -371,7 +368,7 @@ impl Node {
         &self,
         listening: BoundListener,
         (shared, relays): (FrontShared, Option<Arc<Relays>>),
-        (settings, advertised): (&Settings, String),
+        (settings, advertised): (&Settings, AdvertisedAddrs),
         clock: Arc<SystemClock>,
     ) {
         let times = (clock, Arc::clone(&self.is_leaving));

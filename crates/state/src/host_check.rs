@@ -61,7 +61,7 @@ impl HostCheck {
     /// The hosts of this node.
     pub fn new(settings: &Settings) -> Self {
         let node = &settings.node;
-        let bolt = [&node.bolt_addr, &node.bolt_advertise].into_iter().flatten();
+        let bolt = node.bolt_addr.iter().chain(node.bolt_advertise.iter().map(|told| &told.address));
         let own = [&node.client_addr, &node.admin_addr, &node.peer_advertise];
         let own = own.into_iter().chain(bolt).map(|Address { host, .. }| host.clone());
         let machine = gethostname::gethostname().to_string_lossy().into_owned();

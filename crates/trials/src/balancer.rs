@@ -25,7 +25,7 @@ pub(crate) struct Balancer {
 
 impl Balancer {
     pub(crate) fn start(cluster: &TestCluster) -> anyhow::Result<Self> {
-        let addrs = free_addrs(IpAddr::from([127, 0, 0, 1]), 2)?;
+        let addrs = free_addrs(IpAddr::from([127, 0, 0, 1]), 3)?;
         let addr = addrs[0];
         let file = std::env::temp_dir().join(format!("hopcache-haproxy-{}.cfg", std::process::id()));
         std::fs::write(&file, config(cluster))?;
@@ -34,6 +34,7 @@ impl Balancer {
         // In the foreground, so that it ends with its owner.
         command.arg("-db").arg("-f").arg(&file);
         command.env("BALANCER_BIND", addr.to_string()).env("BALANCER_METRICS_BIND", addrs[1].to_string());
+        command.env("BALANCER_BOLT_BIND", addrs[2].to_string());
         let process =
             Process::start(&mut command, &file.with_extension("log")).context("apt-get install haproxy")?;
         wait_until("haproxy listens", || std::net::TcpStream::connect(addr).is_ok())?;
@@ -52,18 +53,19 @@ impl Drop for Balancer {
 fn config(cluster: &TestCluster) -> String {
     let is_server = |line: &&str| line.starts_with("    server node-");
     let mut text = String::new();
-    let mut nodes = Some(&cluster.nodes);
+    let mut nodes = [Some(&cluster.nodes), Some(&cluster.nodes)];
     for line in SHIPPED.lines() {
         if !is_server(&line) {
             text.push_str(&format!("{line}\n"));
             continue;
         }
-        // All of them in the place of the first.
-        for node in nodes.take().into_iter().flatten() {
+        // All of them in the place of the first of their backend.
+        let is_bolt = line.ends_with(":7478\"");
+        for node in nodes[usize::from(is_bolt)].take().into_iter().flatten() {
             text.push_str(&format!(
                 "    server {} {} addr {} port {}\n",
                 node.name,
-                node.client,
+                if is_bolt { node.bolt } else { node.client },
                 node.admin.ip(),
                 node.admin.port()
             ));

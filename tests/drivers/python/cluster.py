@@ -1,7 +1,8 @@
-"""Transactions through neo4j:// while nodes leave: what the driver's own retries did not absorb is an error.
+"""Transactions while nodes leave, die and come: what the driver's own retries did not absorb is an error.
 
 usage: cluster.py URI USER PASSWORD LABEL
 Prints "begun" once some are done, goes on until its stdin is closed and as many again are done, and prints what it saw.
+HOPCACHE_TEST_CA: the file of an authority that has signed the server's certificate, for TLS.
 HOPCACHE_TEST_TRANSACTIONS: how many make a half (60); HOPCACHE_TEST_DRIVER_THREADS: concurrent clients (4).
 """
 import json
@@ -10,10 +11,12 @@ import sys
 import threading
 import time
 
-from neo4j import GraphDatabase
+from neo4j import GraphDatabase, TrustCustomCAs
 
 URI, USER, PASSWORD, LABEL = sys.argv[1:5]
 HALF = int(os.environ.get("HOPCACHE_TEST_TRANSACTIONS", "60"))
+CA = os.environ.get("HOPCACHE_TEST_CA")
+TLS = {"encrypted": True, "trusted_certificates": TrustCustomCAs(CA)} if CA else {}
 CLIENTS = int(os.environ.get("HOPCACHE_TEST_DRIVER_THREADS", "4"))
 over = threading.Event()
 done, errors, servers = 0, [], set()
@@ -44,7 +47,7 @@ def until(count):
         time.sleep(0.01)
 
 
-with GraphDatabase.driver(URI, auth=(USER, PASSWORD)) as driver:
+with GraphDatabase.driver(URI, auth=(USER, PASSWORD), **TLS) as driver:
     threads = [threading.Thread(target=work, args=(driver, who)) for who in range(CLIENTS)]
     began = time.monotonic()
     for thread in threads:

@@ -17,6 +17,19 @@ const FILE: &str = "docker-compose.cluster.yml";
 /// The label that both programs put on everything they make.
 const LABEL: &str = "com.docker.compose.project";
 
+/// The port of Bolt in the file.
+const BOLT_PORT: u16 = 7478;
+
+/// What a cluster beside others has of its own.
+struct Apart {
+    /// Neo4j's ports on the host, HTTP and Bolt.
+    neo4j: (u16, u16),
+    /// The port of the console on the host.
+    admin: u16,
+    /// The first three numbers of the addresses of `edge`.
+    network: String,
+}
+
 /// A project: the compose file with its own name and ports.
 pub(crate) struct Compose {
     root: PathBuf,
@@ -24,8 +37,10 @@ pub(crate) struct Compose {
     project: String,
     pub(crate) clients: SocketAddr,
     pub(crate) prometheus: SocketAddr,
-    /// Neo4j's ports on the host, HTTP and Bolt; nothing for the file's own ports.
-    neo4j: Option<(u16, u16)>,
+    /// Where drivers connect.
+    pub(crate) bolt: SocketAddr,
+    /// Ports and addresses of a cluster beside others; nothing for the file's own.
+    apart: Option<Apart>,
     /// Restart policy of the containers; nothing for the file's own policy.
     restart: Option<&'static str>,
 }
@@ -47,15 +62,20 @@ impl Compose {
             project: project.to_owned(),
             clients,
             prometheus,
-            neo4j: None,
+            bolt: at(BOLT_PORT),
+            apart: None,
             restart: None,
         })
     }
 
     /// The same project for a temporary cluster beside others: without restarts, since containers must not come back
-    /// after a kill, and with free ports for Neo4j.
+    /// after a kill, and with ports and a network of its own.
     pub(crate) fn for_once(self) -> Result<Self> {
-        Ok(Self { restart: Some("no"), neo4j: Some((free_port()?, free_port()?)), ..self })
+        let bolt = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        // The file's own network is 10.213.74.0/24.
+        let network = format!("10.213.{}", 100 + std::process::id() % 150);
+        let apart = Apart { neo4j: (free_port()?, free_port()?), admin: free_port()?, network };
+        Ok(Self { restart: Some("no"), bolt, apart: Some(apart), ..self })
     }
 
     /// The command line for people.
@@ -113,9 +133,13 @@ impl Compose {
         command.current_dir(&self.root).args(&self.program[1..]).args(["-p", &self.project, "-f", FILE]);
         command.env("HOPCACHE_PORT", self.clients.port().to_string());
         command.env("HOPCACHE_PROMETHEUS_PORT", self.prometheus.port().to_string());
-        if let Some((http, bolt)) = self.neo4j {
+        command.env("HOPCACHE_BOLT_PORT", self.bolt.port().to_string());
+        if let Some(Apart { neo4j: (http, bolt), admin, network }) = &self.apart {
             command.env("HOPCACHE_NEO4J_HTTP_PORT", http.to_string());
             command.env("HOPCACHE_NEO4J_BOLT_PORT", bolt.to_string());
+            command.env("HOPCACHE_ADMIN_PORT", admin.to_string());
+            command.env("HOPCACHE_EDGE_SUBNET", format!("{network}.0/24"));
+            command.env("HOPCACHE_BALANCER_ADDR", format!("{network}.10"));
         }
         if let Some(restart) = self.restart {
             command.env("HOPCACHE_RESTART", restart);

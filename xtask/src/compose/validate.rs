@@ -4,7 +4,8 @@
 //! Each run has its own ports and project name, so a cluster that is already up is not touched.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -72,6 +73,7 @@ fn up(compose: &Compose) -> Result<()> {
 fn check(root: &Path, compose: &Compose) -> Result<()> {
     let password = compose.password()?;
     let owner = miss_then_hit(compose, &password)?;
+    agrees_on_bolt(compose.bolt)?;
     targets_are_up(compose)?;
     queries_have_data(root, compose)?;
     let container = compose.container(&owner)?;
@@ -115,6 +117,19 @@ fn miss_then_hit(compose: &Compose, password: &str) -> Result<String> {
     let entry = |status: &str| node(status.rsplit(", ").next());
     ensure!(entry(&first) != entry(&second), "both came to {}", entry(&first));
     Ok(node(second.split(", ").next()))
+}
+
+/// The handshake of Bolt through the balancer: a node answers it only where the balancer's PROXY header is believed.
+fn agrees_on_bolt(at: SocketAddr) -> Result<()> {
+    const OFFER: [u8; 20] = [0x60, 0x60, 0xB0, 0x17, 0, 4, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut stream = TcpStream::connect(at).context("no Bolt at the balancer")?;
+    stream.set_read_timeout(Some(SCRAPED_MAX))?;
+    stream.write_all(&OFFER)?;
+    let mut agreed = [0; 4];
+    stream.read_exact(&mut agreed).context("a node closed a Bolt connection of the balancer")?;
+    ensure!(agreed == [0, 0, 4, 5], "Bolt through the balancer: {agreed:?}");
+    println!("Bolt 5.4 through the balancer");
+    Ok(())
 }
 
 fn targets_are_up(compose: &Compose) -> Result<()> {

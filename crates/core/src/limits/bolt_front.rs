@@ -1,9 +1,7 @@
 //! Bounds of the Bolt front.
 
-use super::{BODY_BYTES_UNRESERVED, ORIGIN_CONNECT_MS_MAX, REQUEST_BODY_BYTES_MAX};
+use super::{BODY_BYTES_UNRESERVED, ORIGIN_CONNECT_MS_MAX};
 
-/// Largest message of a Bolt client, in bytes: as large as a request over HTTP.
-pub const BOLT_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 /// Largest message before the log-on, in bytes: a bearer token of some KiB fits.
 pub const BOLT_STRANGER_BYTES_MAX: usize = 32 << 10;
 /// Requests of one connection that wait. Drivers pipeline a handful.
@@ -65,6 +63,14 @@ pub const HOME_NAME_BYTES_MAX: usize = 512;
 pub const ROUTING_TTL_S: i64 = 10;
 /// Longest Bolt address in a card, in bytes: names of pods and services are about 60, and gossip's datagrams are small.
 pub const BOLT_ADDR_BYTES_MAX: usize = 96;
+/// Bolt addresses of one node: for clients inside, for those outside, and for some between.
+pub const BOLT_ADDRS_MAX: usize = 4;
+/// All of them with their audiences, in bytes: two cards with as much still fit into a datagram of gossip.
+pub const BOLT_ADDRS_BYTES_MAX: usize = 224;
+// A length is one byte between nodes.
+const _: () = assert!(BOLT_ADDR_BYTES_MAX < 128);
+/// Networks and hosts that one of them may name: a service in a cluster has four names.
+pub const BOLT_AUDIENCE_WORDS_MAX: usize = 16;
 /// Records of a run that is streamed to its client while it goes on: bytes from which on streaming begins. Small results
 /// are answered whole, and none of Neo4j's packets is larger.
 pub const LIVE_BYTES_MIN: usize = 4 << 10;

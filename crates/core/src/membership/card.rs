@@ -6,7 +6,8 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::limits::{BOLT_ADDR_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
+use super::bolt_addrs::BoltAddrs;
+use crate::limits::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use crate::node::{Incarnation, NodeName};
 
 /// The phase of a node's life.
@@ -90,46 +91,6 @@ impl TryFrom<u16> for Weight {
     }
 }
 
-/// Where a node's Bolt clients reach it: `host:port`, for routing tables. No other node connects to it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "&str")]
-pub struct BoltAddr(String);
-
-/// No address of a Bolt listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("host:port of at most {BOLT_ADDR_BYTES_MAX} bytes")]
-pub struct BadBoltAddr;
-
-impl BoltAddr {
-    /// Reads `host:port`.
-    ///
-    /// # Errors
-    /// [`BadBoltAddr`] if it is longer than [`BOLT_ADDR_BYTES_MAX`] bytes, or has another form.
-    pub fn new(text: &str) -> Result<Self, BadBoltAddr> {
-        let (host, port) = text.rsplit_once(':').ok_or(BadBoltAddr)?;
-        let is_clean = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-        let fits = text.len() <= BOLT_ADDR_BYTES_MAX && !host.is_empty() && host.bytes().all(is_clean);
-        match port.parse::<u16>() {
-            Ok(1..) if fits => Ok(Self(text.to_owned())),
-            _ => Err(BadBoltAddr),
-        }
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<&str> for BoltAddr {
-    type Error = BadBoltAddr;
-
-    fn try_from(text: &str) -> Result<Self, BadBoltAddr> {
-        Self::new(text)
-    }
-}
-
 /// A node's description of itself, at most [`crate::limits::CARD_BYTES_MAX`] bytes between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Card {
@@ -145,15 +106,23 @@ pub struct Card {
     pub phase: Phase,
     /// Its share of the keys.
     pub weight: Weight,
-    /// The address for its Bolt clients, if it listens for any.
-    pub bolt: Option<BoltAddr>,
+    /// Where its Bolt clients reach it, as far as it says so.
+    pub bolt: BoltAddrs,
 }
 
 impl Card {
     /// The first card of a life, of this build.
     #[must_use]
     pub fn new(name: NodeName, peer_addr: SocketAddr, life: Incarnation, phase: Phase) -> Self {
-        Self { name, peer_addr, life, revision: 0, phase, weight: Weight::default(), bolt: None }
+        Self {
+            name,
+            peer_addr,
+            life,
+            revision: 0,
+            phase,
+            weight: Weight::default(),
+            bolt: BoltAddrs::default(),
+        }
     }
 
     /// Whether this card is newer than `other` of the same node and life. Lives are drawn at random and have no order,

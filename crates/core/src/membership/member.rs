@@ -4,7 +4,8 @@
 
 use std::net::SocketAddr;
 
-use super::card::{BoltAddr, Phase, Weight};
+use super::bolt_addrs::BoltAddrs;
+use super::card::{Phase, Weight};
 use crate::limits::{INTRODUCTIONS_MAX, MEMBERS_MAX};
 use crate::node::{Incarnation, NodeName};
 
@@ -43,9 +44,9 @@ pub struct MemberInfo {
     pub phase: Phase,
     /// Its last stated share.
     pub weight: Weight,
-    /// The address for its Bolt clients.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bolt: Option<BoltAddr>,
+    /// Where its Bolt clients reach it, as far as it says so.
+    #[serde(skip_serializing_if = "BoltAddrs::is_empty")]
+    pub bolt: BoltAddrs,
     /// Whether a connection to it has shown that it is gone, or it left. A member that is down by gossip alone may
     /// still work on earlier questions: new requests go to other nodes, those under way are not given up.
     #[serde(skip)]

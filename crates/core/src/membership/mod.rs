@@ -12,13 +12,15 @@
 //! may take a life out ([`Report::GossipDown`], [`Report::Left`]), and its next answered probe brings it back. A member
 //! owns keys while it can be reached *and* reports that it is ready.
 
+mod bolt_addrs;
 mod card;
 mod member;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-pub use card::{BadBoltAddr, BadWeight, BoltAddr, Card, Phase, Weight};
+pub use bolt_addrs::{AdvertisedBolt, Audience, BadBoltAddr, BoltAddr, BoltAddrs, TooManyBoltAddrs};
+pub use card::{BadWeight, Card, Phase, Weight};
 pub use member::{CardAction, Change, MemberInfo, MemberState, NotAdmitted, Report};
 
 use crate::limits::{

@@ -401,4 +401,6 @@ pub enum RequestBypass {
     NoStore,
     /// The request has bookmarks that this node cannot parse.
     Bookmarks(Vec<String>),
+    /// Its parameters are too large for a key, a hop and a copy.
+    Large,
 }

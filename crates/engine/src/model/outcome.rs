@@ -127,7 +127,7 @@ pub enum Reason {
     NoStore,
     /// The request has bookmarks that this node cannot parse.
     Bookmarks,
-    /// Its result is known to be too large to store.
+    /// Its result is known to be too large to store, or its parameters are.
     TooLarge,
     /// It runs in a transaction that Neo4j has begun: its own writes decide what it reads.
     Transaction,

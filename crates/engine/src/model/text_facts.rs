@@ -299,10 +299,14 @@ mod tests {
                 assert_eq!(facts.parts(params), Parts::of(text, params), "{text}");
                 let found = ReadTags::of(text);
                 let is_of_graph = !found.is_anything() && !found.is_volatile(params);
-                assert_eq!(&*facts.reads(params).of_text.tags, found.ids(), "{text}");
-                assert_eq!(facts.reads(params).of_text.is_of_graph, is_of_graph, "{text}");
+                assert_eq!(&*facts.reads(params, Viewer::default()).of_text.tags, found.ids(), "{text}");
+                assert_eq!(facts.reads(params, Viewer::default()).of_text.is_of_graph, is_of_graph, "{text}");
                 let found = found.with_tokens();
-                assert_eq!(&*facts.reads_with_tokens(params).of_text.tags, found.ids(), "{text}");
+                assert_eq!(
+                    &*facts.reads_with_tokens(params, Viewer::default()).of_text.tags,
+                    found.ids(),
+                    "{text}"
+                );
             }
             assert_eq!(
                 (facts.may_write(), facts.may_name_graph(), facts.changes_rights()),

@@ -101,7 +101,9 @@ impl Path {
         run.class = RunClass::Bypass;
         run.bookmarks = RunBookmarks::AsSent(match &ask.bypass {
             Some(RequestBypass::Bookmarks(bookmarks)) => bookmarks.clone(),
-            Some(RequestBypass::NoStore) | None => ask.bookmarks.encode().into_iter().collect(),
+            Some(RequestBypass::NoStore | RequestBypass::Large) | None => {
+                ask.bookmarks.encode().into_iter().collect()
+            }
         });
         run
     }

@@ -151,6 +151,7 @@ impl Path {
         match &ask.bypass {
             Some(RequestBypass::NoStore) => return Err(Reason::NoStore),
             Some(RequestBypass::Bookmarks(_)) => return Err(Reason::Bookmarks),
+            Some(RequestBypass::Large) => return Err(Reason::TooLarge),
             None => {}
         }
         let answer = tokio::select! {

@@ -196,6 +196,14 @@ impl Writes {
         self.cache.write_positions().of(DatabaseTag::of(&self.hasher, database))
     }
 
+    /// The newest transaction of a database that this node knows of. A transaction in which nothing ran has seen no newer one.
+    #[must_use]
+    pub fn newest_of(&self, database: &str) -> Option<Position> {
+        let name = DatabaseTag::of(&self.hasher, database);
+        let mark = self.cache.write_positions().of(name);
+        self.known_by(name, mark).or(mark)?.position()
+    }
+
     /// The latest id of a database that this node knows of: by the last report, and by its mark.
     fn known_by(&self, name: DatabaseTag, write_position: Option<WritePosition>) -> Option<WritePosition> {
         let report = self.cache.report(name)?;

@@ -21,12 +21,14 @@ use super::outbox::Outbox;
 use super::session::Session;
 use super::websocket::{self, Asked, Directions};
 
-const BOUNDS: InboxBounds = InboxBounds {
-    message_bytes_max: limits::BOLT_MESSAGE_BYTES_MAX,
-    stranger_bytes_max: limits::BOLT_STRANGER_BYTES_MAX,
-    waiting_max: limits::BOLT_WAITING_MAX,
-    waiting_bytes_max: limits::BOLT_WAITING_BYTES_MAX,
-};
+const fn bounds(message_bytes_max: usize) -> InboxBounds {
+    InboxBounds {
+        message_bytes_max,
+        stranger_bytes_max: limits::BOLT_STRANGER_BYTES_MAX,
+        waiting_max: limits::BOLT_WAITING_MAX,
+        waiting_bytes_max: limits::BOLT_WAITING_BYTES_MAX,
+    }
+}
 
 /// Serves one connection to its end.
 pub(super) async fn serve<T>(
@@ -49,8 +51,9 @@ pub(super) async fn serve<T>(
     };
     let Some(Directions { reader, mut writer }) = opened else { return };
     let newest = front.server().await.newest;
-    let bodies = Arc::clone(&front.shared.bodies);
-    let mut incoming = Incoming::new(reader, Inbox::new(newest, BOUNDS), bodies);
+    let (bodies, message_bytes_max) = (Arc::clone(&front.shared.bodies), front.shared.message_bytes_max);
+    let inbox = Inbox::new(newest, bounds(message_bytes_max));
+    let mut incoming = Incoming::new(reader, inbox, (bodies, message_bytes_max));
     let shaken = tokio::select! {
         () = stop.cancelled() => return,
         shaken = timeout_at(log_on_by, shake(&mut incoming, &mut writer)) => shaken,
@@ -176,7 +179,8 @@ async fn handle<R: AsyncRead + Unpin>(
     received: ReceivedMessage,
     room: Reservation,
 ) -> Result<(), Gone> {
-    let is_interruptible = is_interruptible(received.kind);
+    let received_kind = received.kind;
+    let is_interruptible = is_interruptible(received_kind);
     let mut none = Vec::new();
     {
         let mut handling = std::pin::pin!(session.handle(received, room));
@@ -192,7 +196,7 @@ async fn handle<R: AsyncRead + Unpin>(
             }
         }
     }
-    session.interrupted();
+    session.interrupted(received_kind).await;
     Ok(())
 }
 
@@ -204,7 +208,10 @@ const fn is_interruptible(kind: Kind) -> bool {
 fn failure_of(fault: &InboxFault) -> BoltFailure {
     match fault {
         InboxFault::BadRequest(error) => BoltFailure::of_bad_request(error),
-        InboxFault::TooLarge(error) => BoltFailure::own("RequestTooLarge", format!("{error}.")),
+        InboxFault::TooLarge(error) => BoltFailure::own(
+            "RequestTooLarge",
+            format!("{error} (node.message_max). Send large data in several statements."),
+        ),
         InboxFault::Unspoken(error) => BoltFailure::invalid(error.to_string()),
     }
 }

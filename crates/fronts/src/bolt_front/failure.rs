@@ -61,6 +61,15 @@ impl BoltFailure {
         Self { code: code.to_owned(), message: message.into(), as_sent: Bytes::new() }
     }
 
+    /// What a RESET has interrupted, in Neo4j's words.
+    pub(super) fn terminated() -> Self {
+        Self::new(
+            "Neo.ClientError.Transaction.Terminated",
+            "The transaction has been terminated. Retry your operation in a new transaction, and you should see a successful result. \
+             Explicitly terminated by the user. ",
+        )
+    }
+
     /// A message that no driver sends.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(INVALID, message)

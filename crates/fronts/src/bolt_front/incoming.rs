@@ -1,14 +1,14 @@
 //! The bytes that a client sends: when they are read, and how many of them the node holds (promise I9).
 //!
-//! A message has no length at its beginning. So a message that outgrows `BODY_BYTES_UNRESERVED` takes room for the
-//! largest one until it is whole, and then for its own size, as a chunked body over HTTP does. The room is that of all
+//! A message has no length at its beginning. So a message that outgrows `BODY_BYTES_UNRESERVED` takes room for 4 MiB, and for twice as
+//! much whenever it outgrows its room; when it is whole it has room for its own size. The room is that of all
 //! fronts, and a principal has a share of it. This module decides nothing about a message's meaning.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::{Inbox, InboxFault, ReceivedMessage, Version};
-use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, BOLT_MESSAGE_BYTES_MAX};
+use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
 use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::crowding::Principal;
 use hopcache_net::refusal_response::linger;
@@ -19,7 +19,7 @@ use super::failure::BoltFailure;
 
 /// Bytes read from the socket at a time. A RUN with its PULL has some hundred bytes.
 const READ_BYTES: usize = 4 << 10;
-/// How long a large message may take to arrive, in time that the node waited for its bytes.
+/// How long a large message may take to fill its room, in time that the node waited for its bytes.
 const LARGE_TIMEOUT: Duration = Duration::from_millis(BODY_TIMEOUT_MS);
 
 /// The client has gone, or sends bytes that cannot be read.
@@ -31,6 +31,7 @@ pub(super) struct Incoming<R> {
     inbox: Inbox,
     buffer: Vec<u8>,
     bodies: Arc<BodyBudget>,
+    message_bytes_max: usize,
     /// For a message that is not whole yet, and outgrew `BODY_BYTES_UNRESERVED`.
     room: Reservation,
     /// For a large message that waits. Behind it nothing is read, so there is one at most.
@@ -44,12 +45,17 @@ pub(super) struct Incoming<R> {
 }
 
 impl<R: AsyncRead + Unpin> Incoming<R> {
-    pub(super) fn new(reader: R, inbox: Inbox, bodies: Arc<BodyBudget>) -> Self {
+    pub(super) fn new(
+        reader: R,
+        inbox: Inbox,
+        (bodies, message_bytes_max): (Arc<BodyBudget>, usize),
+    ) -> Self {
         Self {
             reader,
             inbox,
             buffer: Vec::new(),
             bodies,
+            message_bytes_max,
             room: Reservation::default(),
             waiting_room: Reservation::default(),
             principal: None,
@@ -93,9 +99,15 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
 
     /// Reads once of a large message.
     async fn read_large(&mut self) -> Result<std::io::Result<usize>, BoltFailure> {
-        if !self.room.is_some() {
-            let room = self.bodies.for_bytes(BOLT_MESSAGE_BYTES_MAX, self.principal.as_ref()).await;
-            self.room = room.map_err(BoltFailure::crowded_out)?;
+        let has = self.room.bytes();
+        if self.inbox.begun_bytes() + READ_BYTES > has && has < self.message_bytes_max {
+            let more = has.max(REQUEST_BODY_BYTES_MAX).min(self.message_bytes_max - has);
+            let more = self.bodies.for_bytes(more, self.principal.as_ref()).await;
+            let more = more.map_err(BoltFailure::crowded_out)?;
+            self.room = std::mem::take(&mut self.room).joined(more);
+            if has > 0 {
+                self.large_left = LARGE_TIMEOUT;
+            }
         }
         let left = self.large_left;
         // Also counts where this future is dropped, because a request before the message has ended.
@@ -168,13 +180,14 @@ impl Drop for Spent<'_> {
 #[cfg(test)]
 mod tests {
     use hopcache_bolt::server::InboxBounds;
-    use hopcache_core::limits::{BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX};
+    use hopcache_core::limits::BODY_ROOM_BYTES;
 
     use super::*;
 
     const OPENING: [u8; 20] = [0x60, 0x60, 0xB0, 0x17, 0, 8, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const BYTES_MAX: usize = 16 << 20;
     const BOUNDS: InboxBounds = InboxBounds {
-        message_bytes_max: BOLT_MESSAGE_BYTES_MAX,
+        message_bytes_max: BYTES_MAX,
         stranger_bytes_max: 1 << 10,
         waiting_max: 4,
         waiting_bytes_max: BODY_BYTES_UNRESERVED,
@@ -196,11 +209,18 @@ mod tests {
     /// I9: whatever a message's size, its room is free when nobody holds the message any more.
     #[tokio::test]
     async fn no_message_leaves_room_behind() {
-        for bytes in [BODY_BYTES_UNRESERVED - 1, BODY_BYTES_UNRESERVED, BODY_BYTES_UNRESERVED + 1, 1 << 20] {
-            let bodies = Arc::new(BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX));
+        for bytes in [
+            BODY_BYTES_UNRESERVED - 1,
+            BODY_BYTES_UNRESERVED,
+            BODY_BYTES_UNRESERVED + 1,
+            1 << 20,
+            (4 << 20) + 1,
+            BYTES_MAX,
+        ] {
+            let bodies = Arc::new(BodyBudget::new(BODY_ROOM_BYTES, BYTES_MAX));
             let sent = [&OPENING[..], &run(bytes)].concat();
             let inbox = Inbox::new(Version::NEWEST, BOUNDS);
-            let mut incoming = Incoming::new(&sent[..], inbox, Arc::clone(&bodies));
+            let mut incoming = Incoming::new(&sent[..], inbox, (Arc::clone(&bodies), BYTES_MAX));
             incoming.set_principal(Some([1; 32]));
             let mut handshake = Vec::new();
             let (received, room) = loop {

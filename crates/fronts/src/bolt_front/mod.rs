@@ -49,10 +49,12 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::{Clock, Dice};
 use hopcache_neo4j::relays::Relays;
+use hopcache_net::client_addr;
 use hopcache_ops::clock::{SystemClock, SystemDice};
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::advertised::AdvertisedAddrs;
 use self::known::KnownStatement;
 
 use crate::discovery::{self, Urls};
@@ -75,7 +77,7 @@ pub struct BoltFront {
     /// The operator's limit for a run.
     run_timeout_ms: Millis,
     /// Where clients reach this node, for routing tables.
-    advertised: String,
+    advertised: AdvertisedAddrs,
     /// Whether the listener has TLS.
     is_tls: bool,
     is_leaving: Arc<AtomicBool>,
@@ -91,7 +93,7 @@ impl BoltFront {
     pub fn new(
         state: Arc<NodeState>,
         shared: FrontShared,
-        (relays, advertised): (Option<Arc<Relays>>, String),
+        (relays, advertised): (Option<Arc<Relays>>, AdvertisedAddrs),
         settings: &Settings,
         (clock, is_leaving): (Arc<SystemClock>, Arc<AtomicBool>),
     ) -> Arc<Self> {
@@ -116,8 +118,9 @@ impl BoltFront {
 
     /// The discovery document for whoever speaks HTTP here and names this host.
     async fn discovery(&self, host: Option<&str>) -> String {
-        let own = (!self.advertised.is_empty()).then_some(&*self.advertised);
-        let urls = Urls { http: None, bolt: own.or(host), is_bolt_tls: self.is_tls };
+        let told = self.advertised.told_to(client_addr::of_request(), host);
+        let bolt = told.map(|told| told.addr.as_str()).or(host);
+        let urls = Urls { http: None, bolt, is_bolt_tls: self.is_tls };
         discovery::document(&urls, &self.shared.server, &self.engine.me().node).await
     }
 

@@ -210,11 +210,25 @@ impl Session {
         read.map_err(|why| BoltFailure::crowded_out(why).into())
     }
 
-    /// A request was dropped half way, because a RESET waits.
-    pub(super) fn interrupted(&mut self) {
+    /// A request was dropped half way, because a RESET waits. As at Neo4j, the statement that was running has failed. If it was running
+    /// at Neo4j, it is ended there now, and fails in Neo4j's own words.
+    pub(super) async fn interrupted(&mut self, kind: Kind) {
         self.machine.interrupt();
         self.result = None;
-        reply::ignored(self.out.bytes());
+        if !matches!(kind, Kind::Run | Kind::Pull | Kind::Discard) {
+            return reply::ignored(self.out.bytes());
+        }
+        self.transaction = None;
+        match self.reset_relay().await {
+            Some(failure) => append_as_is(self.out.bytes(), &failure),
+            None => BoltFailure::terminated().append(self.out.bytes(), self.version),
+        }
+    }
+
+    /// Ends what is open at Neo4j. Returns Neo4j's FAILURE of what was running.
+    async fn reset_relay(&mut self) -> Option<Bytes> {
+        let relay = self.relay.take()?;
+        if relay.is_clean() { None } else { relay.reset().await }
     }
 
     /// A RESET waits: all requests before it are ignored.
@@ -311,8 +325,8 @@ impl Session {
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
             Request::Begin(extra) => Box::pin(self.begin(extra, room.shared())).await,
-            Request::Commit => self.end_transaction(Kind::Commit).await,
-            Request::Rollback => self.end_transaction(Kind::Rollback).await,
+            Request::Commit => Box::pin(self.end_transaction(Kind::Commit)).await,
+            Request::Rollback => Box::pin(self.end_transaction(Kind::Rollback)).await,
             Request::Reset => {
                 self.reset().await;
                 Ok(nothing())
@@ -416,10 +430,6 @@ impl Session {
     /// closed.
     async fn reset(&mut self) {
         (self.result, self.transaction) = (None, None);
-        if let Some(relay) = self.relay.take()
-            && !relay.is_clean()
-        {
-            relay.reset().await;
-        }
+        self.reset_relay().await;
     }
 }

@@ -1,7 +1,5 @@
-//! Turns a request's head and body into an [`Ask`] of the engine.
-//!
-//! `hopcache-queryapi` reads bodies, parameters and most headers. This file translates them into the engine's types, and
-//! the sender into an identity.
+//! Turns a request's head and body into an [`Ask`] of the engine: `hopcache-queryapi` reads bodies, parameters and most headers, and
+//! this file translates them into the engine's types, and the sender into an identity.
 
 use std::sync::Arc;
 
@@ -9,8 +7,8 @@ use bytes::Bytes;
 use hopcache_config::Settings;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{
-    BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, SESSION_ID_BYTES_MAX,
-    STATEMENT_BYTES_MAX,
+    BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
+    SESSION_ID_BYTES_MAX, STATEMENT_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Hints, QueryParts, RequestBypass, SessionTag};
@@ -175,6 +173,8 @@ impl AskReader {
         let bookmarks = Bookmark::parse_all(&request.bookmarks);
         if bookmarks.is_none() {
             bypass = Some(RequestBypass::Bookmarks(request.bookmarks));
+        } else if request.statement.len() + request.parameters.len() > REQUEST_BODY_BYTES_MAX {
+            bypass.get_or_insert(RequestBypass::Large);
         }
         // A limit of the client counts only if it is shorter than the operator's.
         let run_ms_max = request.max_execution_time_s.map(|seconds| Millis(seconds.saturating_mul(1_000)));

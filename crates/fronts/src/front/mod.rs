@@ -39,7 +39,7 @@ use axum::routing::{MethodRouter, get, options};
 use bytes::Bytes;
 use hopcache_config::{OriginAuth, OriginUri, Settings};
 use hopcache_core::limits::{
-    BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
+    BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX, body_room_bytes,
 };
 use hopcache_engine::Engine;
 use hopcache_engine::ask::{Ask, RequestBypass};
@@ -65,6 +65,7 @@ use hyper::service::service_fn;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
+use crate::bolt_front::advertised::AdvertisedAddrs;
 use crate::credentials::{Credentials, Standing};
 use crate::databases::Databases;
 use crate::discovery::{self, Urls};
@@ -101,7 +102,7 @@ pub struct Front {
     /// The scheme of this listener's URLs.
     scheme: &'static str,
     /// Where Bolt clients reach this node, for the discovery document.
-    bolt_advertised: Option<String>,
+    bolt: Option<AdvertisedAddrs>,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -116,6 +117,8 @@ pub struct FrontShared {
     pub(crate) outgoing: Arc<answer_budget::AnswerBudget>,
     /// Bytes of large requests that are read, or belong to a run.
     pub(crate) bodies: Arc<BodyBudget>,
+    /// Largest message or body of a client.
+    pub(crate) message_bytes_max: usize,
     /// Turns for reading large requests.
     pub(crate) parses: Arc<ParseTurns>,
     /// Neo4j's answers about databases.
@@ -156,13 +159,15 @@ impl FrontShared {
     ) -> Self {
         let asks_for_no_secret = matches!(settings.origin.auth, OriginAuth::Service { .. })
             || settings.origin.uri == OriginUri::Embedded;
+        let message_bytes_max = settings.node.message_bytes_max;
         Self {
             senders,
             credentials,
             databases,
             server,
             outgoing: Arc::default(),
-            bodies: Arc::new(BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)),
+            bodies: Arc::new(BodyBudget::new(body_room_bytes(message_bytes_max), message_bytes_max)),
+            message_bytes_max,
             parses: Arc::new(ParseTurns::new()),
             hosts: asks_for_no_secret.then(|| Arc::new(HostCheck::new(settings))),
         }
@@ -177,7 +182,7 @@ impl Front {
     pub fn new(
         state: Arc<NodeState>,
         shared: FrontShared,
-        (transactions, bolt_advertised): (TransactionParts, Option<String>),
+        (transactions, bolt): (TransactionParts, Option<AdvertisedAddrs>),
         settings: &Settings,
         clock: Arc<SystemClock>,
     ) -> Arc<Self> {
@@ -195,7 +200,7 @@ impl Front {
             shared,
             transactions: Transactions::new(transactions),
             scheme: if settings.node.client_tls.is_some() { "https" } else { "http" },
-            bolt_advertised,
+            bolt,
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             state,
@@ -308,7 +313,7 @@ impl Front {
             whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
         }
         let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
-        let body = read_body(body).await?;
+        let body = read_body(body, self.shared.message_bytes_max).await?;
         // The body is not held while the query runs: the ask has all of it.
         self.ask_of(head, body, room).await
     }
@@ -424,9 +429,10 @@ async fn give_discovery(State(front): State<Arc<Front>>, headers: HeaderMap) -> 
         false => (None, None),
     };
     let (scheme, host) = discovery::forwarded(own, written);
+    let bolt = front.bolt.as_ref().map(|bolt| bolt.beside(client_addr::of_request(), &host));
     let urls = Urls {
         http: Some((scheme, &host)),
-        bolt: front.bolt_advertised.as_deref(),
+        bolt: bolt.as_deref(),
         // The Bolt listener has TLS exactly where this one has it.
         is_bolt_tls: front.scheme == "https",
     };
@@ -448,16 +454,19 @@ fn crowded_out(why: CrowdedOut) -> Refusal {
     Refusal::own(status, code, why.to_string())
 }
 
-/// The whole body, within its bounds of size and time (F31).
-async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
-    let limit = Duration::from_millis(BODY_TIMEOUT_MS);
-    match within(limit, whole(Limited::new(body, REQUEST_BODY_BYTES_MAX))).await {
+/// The whole body, within its bounds of size and time (F31). One without a length has room for [`REQUEST_BODY_BYTES_MAX`].
+async fn read_body(body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes_max = if announced.is_some() { bytes_max } else { bytes_max.min(REQUEST_BODY_BYTES_MAX) };
+    let limit_ms =
+        BODY_TIMEOUT_MS * (1 + (announced.unwrap_or(0).min(bytes_max) / REQUEST_BODY_BYTES_MAX) as u64);
+    match within(Duration::from_millis(limit_ms), whole(Limited::new(body, bytes_max))).await {
         Some(Ok(body)) => Ok(body),
         Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refusal::own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.RequestTooLarge",
             format!(
-                "The request body is over {REQUEST_BODY_BYTES_MAX} bytes. Send large data in several requests."
+                "The request body is over {bytes_max} bytes (node.message_max; 4 MiB without a Content-Length). Send large data in several requests."
             ),
         )),
         Some(Err(_)) => Err(Refusal::own(
@@ -468,7 +477,7 @@ async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
         None => Err(Refusal::own(
             StatusCode::REQUEST_TIMEOUT,
             "Hopcache.ClientError.BodyTooSlow",
-            format!("The request body did not arrive within {BODY_TIMEOUT_MS} ms."),
+            format!("The request body did not arrive within {limit_ms} ms."),
         )),
     }
 }

@@ -157,7 +157,7 @@ impl BoltOrigin {
             let left = deadline.saturating_duration_since(Instant::now());
             connection.route(database, impersonated, left).await.map_err(fault::of_run)
         };
-        let answer = self.gate.in_doubt_while(asked).await;
+        let answer = self.gate.in_doubt_while(pin!(asked)).await;
         ticket.report(answer.as_ref().err().map(|error: &OriginError| &error.kind));
         answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }

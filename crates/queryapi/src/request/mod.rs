@@ -102,6 +102,9 @@ pub enum Malformed {
     /// Nested too deep.
     #[error("nested deeper than {DEPTH_MAX} levels")]
     Depth,
+    /// More values than are read of one body.
+    #[error("too many values: send them in several requests")]
+    Long,
     /// An integer beyond 64 bits.
     #[error("an integer beyond 64 bits")]
     BigInteger,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hopcache_core::limits::ARGUMENTS_BYTES_MAX;
 use hopcache_core::tags::ClassId;
 use hopcache_packstream::{Value, decode};
 
@@ -354,8 +355,8 @@ fn number(digits: &str, sign: &str) -> Source {
 pub(crate) struct Arguments(Option<Value>);
 
 impl Arguments {
-    /// `params`: one PackStream map. Of anything else nothing is known.
+    /// `params`: one PackStream map. Of anything else, and of more than [`ARGUMENTS_BYTES_MAX`], nothing is known.
     pub(crate) fn of(params: &[u8]) -> Self {
-        Self(decode(params).ok())
+        Self((params.len() <= ARGUMENTS_BYTES_MAX).then(|| decode(params).ok()).flatten())
     }
 }

@@ -2,6 +2,7 @@
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
+use hopcache_core::tags::Viewer;
 use hopcache_packstream::Value;
 
 use super::*;

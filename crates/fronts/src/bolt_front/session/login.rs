@@ -139,8 +139,14 @@ impl Hello {
 /// The credentials of LOGON, or of an old HELLO.
 pub(super) fn credentials_in(auth: &Value) -> Result<Credentials, BoltFailure> {
     let text = |name: &str| auth.get(name).and_then(Value::as_str).map(str::to_owned);
-    let missing = |name: &str| BoltFailure::new(UNAUTHORIZED, format!("Authentication token has no {name}."));
+    // In Neo4j's words.
+    let refused =
+        |why: &str| BoltFailure::new(UNAUTHORIZED, format!("Unsupported authentication token, {why}"));
+    let missing = |name: &str| refused(&format!("missing key `{name}`"));
     match text("scheme").as_deref() {
+        None if auth.get("scheme").is_some_and(|scheme| !matches!(scheme, Value::Null)) => {
+            Err(refused("the value associated with the key `scheme` must be a String"))
+        }
         None | Some("none") => Ok(Credentials::None),
         Some("basic") => Ok(Credentials::Basic {
             user: text("principal").ok_or_else(|| missing("principal"))?,
@@ -149,10 +155,7 @@ pub(super) fn credentials_in(auth: &Value) -> Result<Credentials, BoltFailure> {
         Some("bearer") => {
             Ok(Credentials::Bearer { token: text("credentials").ok_or_else(|| missing("credentials"))? })
         }
-        Some(scheme) => Err(BoltFailure::new(
-            UNAUTHORIZED,
-            format!("Authentication scheme '{scheme}' is not supported by Hopcache."),
-        )),
+        Some(scheme) => Err(refused(&format!("scheme '{scheme}' is not supported."))),
     }
 }
 
@@ -178,9 +181,18 @@ mod tests {
         assert_eq!(credentials_in(&auth(&[("scheme", "none")])), Ok(Credentials::None));
         let bearer = auth(&[("scheme", "bearer"), ("credentials", "t")]);
         assert_eq!(credentials_in(&bearer), Ok(Credentials::Bearer { token: "t".to_owned() }));
-        for wrong in [&[("scheme", "kerberos")][..], &[("scheme", "basic")], &[("scheme", "bearer")]] {
-            assert_eq!(credentials_in(&auth(wrong)).unwrap_err().code, UNAUTHORIZED, "{wrong:?}");
+        for (wrong, why) in [
+            (&[("scheme", "kerberos")][..], "scheme 'kerberos' is not supported."),
+            (&[("scheme", "basic"), ("principal", "neo4j")], "missing key `credentials`"),
+            (&[("scheme", "basic")], "missing key `principal`"),
+            (&[("scheme", "bearer")], "missing key `credentials`"),
+        ] {
+            let failure = credentials_in(&auth(wrong)).unwrap_err();
+            let message = format!("Unsupported authentication token, {why}");
+            assert_eq!((failure.code.as_str(), failure.message), (UNAUTHORIZED, message), "{wrong:?}");
         }
+        let number = Value::Map(vec![("scheme".to_owned(), Value::Int(7))]);
+        assert_eq!(credentials_in(&number).unwrap_err().code, UNAUTHORIZED);
     }
 
     /// A server without the hint has drivers wait for ever, and so does this node before it.

@@ -8,6 +8,7 @@ use hopcache_bolt::server::reply::{self, ReplyKind};
 use hopcache_bolt::server::{Kind, frame};
 use hopcache_bolt::{Dialect, RelayCut, metadata, request_bytes};
 use hopcache_core::bookmark::{Bookmark, Position};
+use hopcache_core::limits::BODY_BYTES_UNRESERVED;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, Event, FaultWord};
@@ -211,7 +212,12 @@ impl Session {
             self.queue(&request_bytes::with_map(Kind::Begin, &extra))?;
             extra = Value::Map(Vec::new());
         }
-        self.queue(&request_bytes::run(&statement.text, &statement.params, &extra))
+        if statement.params.len() <= BODY_BYTES_UNRESERVED {
+            return self.queue(&request_bytes::run(&statement.text, &statement.params, &extra));
+        }
+        let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
+        relay.queue_parts(request_bytes::run_parts(&statement.text, statement.params.clone(), &extra));
+        Ok(())
     }
 
     /// Whether an auto-commit statement runs in a transaction that this node begins, and commits with the marker.

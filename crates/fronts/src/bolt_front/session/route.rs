@@ -8,6 +8,7 @@ use hopcache_bolt::server::Version;
 use hopcache_core::limits::ROUTING_TTL_S;
 use hopcache_core::membership::MemberInfo;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_net::client_addr;
 use hopcache_packstream::{Reader, Value, encode};
 
 use super::{RequestError, Session};
@@ -107,15 +108,16 @@ impl Session {
 }
 
 impl BoltFront {
+    /// The addresses of a table. Where this node has none for the client, the table is the client's own address, as that of a single
+    /// Neo4j: a balancer or a forwarded port stands there, and it leads to every node.
     fn routers(&self, dialled: Option<&str>) -> Vec<String> {
+        let told = self.advertised.told_to(client_addr::of_request(), dialled);
+        let Some(told) = told else { return vec![dialled.unwrap_or(self.advertised.own()).to_owned()] };
         let members = self.state.members.members().into_iter().filter(MemberInfo::is_routable);
-        let mut routers: Vec<String> =
-            members.filter_map(|member| member.bolt).map(|addr| addr.as_str().to_owned()).collect();
-        if routers.is_empty() {
-            let address = if self.advertised.is_empty() { dialled } else { Some(&*self.advertised) };
-            routers.extend(address.map(str::to_owned));
-        }
-        routers
+        let addr_of =
+            |member: MemberInfo| member.bolt.told_to(told.audience).map(|addr| addr.as_str().to_owned());
+        let routers: Vec<String> = members.filter_map(addr_of).collect();
+        if routers.is_empty() { vec![told.addr.as_str().to_owned()] } else { routers }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hopcache_bolt::server::ExtraBytes;
 use hopcache_bolt::server::old_values::has_other_values;
-use hopcache_core::limits::STATEMENT_BYTES_MAX;
+use hopcache_core::limits::{REQUEST_BODY_BYTES_MAX, STATEMENT_BYTES_MAX};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ParsedStatement;
@@ -54,6 +54,29 @@ pub(super) enum CacheResponse {
     ToNeo4j(Option<Reason>),
 }
 
+fn check_text(statement: &Statement) -> Result<(), BoltFailure> {
+    match statement.text.len() {
+        0..=STATEMENT_BYTES_MAX => Ok(()),
+        _ => {
+            let message = format!("The statement is over {STATEMENT_BYTES_MAX} bytes.");
+            Err(BoltFailure::own("RequestTooLarge", message))
+        }
+    }
+}
+
+/// What becomes of a read with more parameters than the cache takes.
+fn too_large(statement: &Statement, goes_to_neo4j: bool) -> Option<Result<CacheResponse, RequestError>> {
+    if statement.text.len() + statement.params.len() <= REQUEST_BODY_BYTES_MAX {
+        return None;
+    }
+    if goes_to_neo4j {
+        return Some(Ok(CacheResponse::ToNeo4j(Some(Reason::TooLarge))));
+    }
+    let message =
+        format!("The sample graph takes statements and parameters of {REQUEST_BODY_BYTES_MAX} bytes.");
+    Some(Err(BoltFailure::own("RequestTooLarge", message).into()))
+}
+
 impl Session {
     /// Asks the cache. `span` is that of the request, if it is traced.
     pub(super) async fn ask(
@@ -79,13 +102,7 @@ impl Session {
             let message = "The sample graph takes parameters of Bolt 5 only.";
             return Err(BoltFailure::own("OldBolt", message).into());
         }
-        if statement.text.len() > STATEMENT_BYTES_MAX {
-            return Err(BoltFailure::own(
-                "RequestTooLarge",
-                format!("The statement is over {STATEMENT_BYTES_MAX} bytes."),
-            )
-            .into());
-        }
+        check_text(statement)?;
         let text = self.read_text(options, statement).await?;
         // Without a relay the engine runs what it cannot cache, but not in a transaction.
         let goes_to_neo4j = has_relays || self.transaction.is_some();
@@ -94,6 +111,9 @@ impl Session {
             && !options.freshness.only_if_cached
         {
             return Ok(CacheResponse::ToNeo4j(Some(reason)));
+        }
+        if let Some(passes) = too_large(statement, goes_to_neo4j) {
+            return passes;
         }
         let mut ask = self.ask_of(options, statement, (identity, text), came).await?;
         if let Some(span) = span {

@@ -44,6 +44,8 @@ pub(super) struct Transaction {
     is_at_neo4j: bool,
     results: BTreeMap<i64, OpenResult>,
     next_qid: i64,
+    /// Its database, where BEGIN has not gone to Neo4j.
+    database: Option<Arc<str>>,
     writes: TransactionWrites,
     /// Labels, types and keys that it may have made at Neo4j, which stay whatever becomes of it.
     tokens: Option<MadeTokens>,
@@ -127,6 +129,7 @@ impl Session {
             is_at_neo4j: false,
             results: BTreeMap::new(),
             next_qid: 0,
+            database: None,
             writes: TransactionWrites::begun_at(mark),
             tokens: None,
         };
@@ -142,6 +145,7 @@ impl Session {
         let (user, name) = (options.impersonated.as_deref(), options.database.as_deref());
         let database = self.out.wait_for(databases.find(&acting, user, name)).await?;
         let database = database.map_err(|error| BoltFailure::of_fault(&error.kind))?;
+        transaction.database = Some(Arc::clone(&database));
         self.transaction = Some(transaction);
         let named = self.version.at_least(5, 8).then(|| ("db".to_owned(), Value::from(&*database)));
         Ok(Value::Map(named.into_iter().collect()))
@@ -270,15 +274,51 @@ impl Session {
 
     /// The answer to a COMMIT or ROLLBACK of a transaction that has not reached Neo4j. COMMIT is refused after the
     /// transaction's time, as by Neo4j.
-    fn end_unbegun(&mut self, kind: Kind) -> Result<Value, RequestError> {
+    async fn end_unbegun(&mut self, kind: Kind) -> Result<Value, RequestError> {
         let transaction = self.transaction.take().filter(|_| kind == Kind::Commit);
         let mut bookmark = None;
-        if let Some(Transaction { begin, .. }) = transaction {
-            begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
-            bookmark = begin.reads.asked().and_then(Bookmark::encode);
+        if let Some(transaction) = transaction {
+            transaction.begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
+            bookmark = transaction.begin.reads.asked().and_then(Bookmark::encode);
+            if bookmark.is_none()
+                && let Some(database) = transaction.database
+            {
+                let begin = transaction.begin.message();
+                bookmark = Box::pin(self.newest_bookmark(database, (begin, transaction.options))).await?;
+            }
         }
         let pair = bookmark.map(|text| ("bookmark".to_owned(), Value::String(text)));
         Ok(Value::Map(pair.into_iter().collect()))
+    }
+
+    /// The newest bookmark of the database of a transaction in which nothing ran. While this node knows none, Neo4j says it: it begins
+    /// and commits such a transaction too. `None` if it does not.
+    async fn newest_bookmark(
+        &mut self,
+        database: Arc<str>,
+        (begin, options): (Vec<u8>, StatementOptions),
+    ) -> Result<Option<String>, RequestError> {
+        if let Some(newest) = self.front.engine.writes().newest_of(&database) {
+            return Ok(Bookmark::NONE.with(Some(newest)).encode());
+        }
+        if let Err(error) = self.need_relay(&options).await {
+            return if matches!(error, RequestError::Cut(_)) { Err(error) } else { Ok(None) };
+        }
+        self.queue(&begin)?;
+        self.queue(&request_bytes::bare(Kind::Commit))?;
+        let begun = Instant::now();
+        let committed = match self.answer().await {
+            Ok(_) => self.answer().await,
+            refused => refused,
+        };
+        let Ok(success) = committed else {
+            // What is open on it ends there.
+            self.relay = None;
+            return Ok(None);
+        };
+        self.release();
+        self.note_bookmark(&success, Some(&database), (Bookmark::NONE, begun));
+        Ok(success.get("bookmark").and_then(Value::as_str).map(str::to_owned))
     }
 
     /// COMMIT or ROLLBACK. If the transaction has begun at Neo4j, Neo4j's answer is passed on. A lost answer ends the
@@ -286,7 +326,7 @@ impl Session {
     /// it again.
     pub(super) async fn end_transaction(&mut self, kind: Kind) -> Result<Value, RequestError> {
         if !self.transaction_mut()?.is_at_neo4j {
-            return self.end_unbegun(kind);
+            return self.end_unbegun(kind).await;
         }
         let transaction = self.transaction_mut()?;
         let mut writes = transaction.writes.clone();

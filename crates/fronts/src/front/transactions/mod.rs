@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use hopcache_core::limits::STRANGERS_BODY_BYTES_MAX;
+use hopcache_core::limits::{REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, How};
 use hopcache_engine::ports::Peers;
@@ -170,7 +170,8 @@ impl Front {
             whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
         }
         let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
-        let body = read_body(body).await?;
+        // The holder may be another node, whose messages are as long.
+        let body = read_body(body, REQUEST_BODY_BYTES_MAX).await?;
         let (identity, standing) = self.check_sender(&head).await?;
         let arrived = ArrivedRequest { head, room: room.shrunk_to(body.len()), body, identity, standing };
         match self.holder_of(endpoint) {
