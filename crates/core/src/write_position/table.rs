@@ -92,7 +92,11 @@ impl WritePositionTable {
 
     /// Rights have changed: who saw no node with two labels may see one now. Returns whether anything was forgotten.
     pub fn forget_exclusions(&mut self) -> bool {
-        self.positions.values_mut().fold(false, |any, positions| positions.exclusions.forget() || any)
+        let mut had_any = false;
+        for positions in self.positions.values_mut() {
+            had_any |= positions.exclusions.forget();
+        }
+        had_any
     }
 
     /// This node knows all transactions of a database up to this one, by the numbering of this epoch, or they are foreign.

@@ -13,3 +13,4 @@ mod rules;
 mod statements;
 mod tokens;
 mod volatile;
+mod words;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use crate::syntax::tree::{
     CallForm, Element, Expr, Filter, LabelExpr, Match, Node, Operand, Projection, Relationship, Tail, Term,
 };
+use crate::tags::anchored::holds::Holds;
 use crate::tags::anchored::sources::Source;
-use crate::tags::facts::{Carrier, Copies, Facts};
+use crate::tags::facts::{Carrier, Facts};
 use crate::tags::limits::{ANCHOR_KEYS_MAX, ANCHOR_LABELS_MAX};
 
 /// A thing of a node that anchors it.
@@ -125,21 +126,6 @@ pub(crate) struct Held<M> {
     pub(crate) holds: Holds<M>,
 }
 
-/// Which elements a value holds, itself or in lists.
-#[derive(Debug)]
-pub(crate) enum Holds<M> {
-    /// Those that its name may hold anywhere in the text.
-    AsNamed,
-    /// None.
-    Nothing,
-    /// Nodes, and no map.
-    Nodes,
-    /// Relationships, and no map.
-    Relationships,
-    /// Maps with these entries: `{node: n, relationship: r}`.
-    Maps(Arc<Vec<(String, Held<M>)>>),
-}
-
 impl<M> Default for Held<M> {
     fn default() -> Self {
         Self {
@@ -149,38 +135,6 @@ impl<M> Default for Held<M> {
             ends: None,
             made: None,
             holds: Holds::AsNamed,
-        }
-    }
-}
-
-impl<M> Clone for Holds<M> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::AsNamed => Self::AsNamed,
-            Self::Nothing => Self::Nothing,
-            Self::Nodes => Self::Nodes,
-            Self::Relationships => Self::Relationships,
-            Self::Maps(entries) => Self::Maps(Arc::clone(entries)),
-        }
-    }
-}
-
-impl<M> Holds<M> {
-    /// What a value holds that may be either.
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Nothing, one) | (one, Self::Nothing) => one,
-            (Self::Nodes, Self::Nodes) => Self::Nodes,
-            (Self::Relationships, Self::Relationships) => Self::Relationships,
-            _ => Self::AsNamed,
-        }
-    }
-
-    /// What a property of it, or an entry, holds.
-    fn inside(self) -> Self {
-        match self {
-            Self::Nothing | Self::Nodes | Self::Relationships => Self::Nothing,
-            Self::Maps(_) | Self::AsNamed => Self::AsNamed,
         }
     }
 }
@@ -201,7 +155,7 @@ impl<M> Clone for Env<'_, M> {
 }
 
 impl<M> Held<M> {
-    fn copy(&self) -> Self {
+    pub(super) fn copy(&self) -> Self {
         Self {
             node: Arc::clone(&self.node),
             is_bound: self.is_bound,
@@ -310,61 +264,6 @@ impl<'a, M> Env<'a, M> {
     pub(crate) fn held_item(&self, list: &'a Expr<'a>, facts: &Facts<'a>) -> Held<M> {
         let holds = self.maps(list).unwrap_or_else(|| self.holds(facts));
         Held { node: self.only_node(facts), value: self.source(list).item(), holds, ..Held::default() }
-    }
-
-    /// `edge.node` of a map whose entries are known. An entry that is not there is null.
-    fn entry(&self, expr: &Expr<'a>) -> Option<Held<M>> {
-        let [Term { operand: Operand::Variable(name), tail, signs, .. }] = expr.terms.as_slice() else {
-            return None;
-        };
-        let ([Tail::Key(key)], true) = (tail.as_slice(), signs.is_empty()) else { return None };
-        let Holds::Maps(entries) = &self.get(name.as_str())?.holds else { return None };
-        let held = entries.iter().find(|(name, _)| name == key.as_str()).map(|(_, held)| held.copy());
-        Some(held.unwrap_or_else(|| Held { holds: Holds::Nothing, ..Held::default() }))
-    }
-
-    /// The maps that `{node: n}` and `collect({node: n})` are.
-    fn maps(&self, expr: &'a Expr<'a>) -> Option<Holds<M>> {
-        match expr.alone()? {
-            Operand::Parenthesised(inside) => self.maps(inside),
-            Operand::Call(call) if call.function == "collect" => match call.arguments.as_slice() {
-                [collected] => self.maps(collected),
-                _ => None,
-            },
-            Operand::Map(map) => {
-                let mut copies = Copies::default();
-                let mut entries = Vec::new();
-                for (key, value) in &map.entries {
-                    let facts = Facts::of(value, &mut copies);
-                    entries.push((key.as_str().to_owned(), self.held(value, &facts)));
-                }
-                (!copies.are_too_many()).then(|| Holds::Maps(Arc::new(entries)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Which elements a value holds that has these facts.
-    fn holds(&self, facts: &Facts<'a>) -> Holds<M> {
-        let has_scope = !(facts.matches.is_empty() && facts.queries.is_empty() && facts.bindings.is_empty());
-        let is_nothing = |carrier: &Carrier<'a>| matches!(self.holds_of(carrier), Holds::Nothing);
-        if has_scope || !facts.in_maps.iter().all(is_nothing) {
-            return Holds::AsNamed;
-        }
-        let each = facts.carried.iter().map(|carrier| self.holds_of(carrier));
-        each.fold(Holds::Nothing, Holds::or)
-    }
-
-    /// Which elements a carrier stands for.
-    pub(crate) fn holds_of(&self, carrier: &Carrier<'_>) -> Holds<M> {
-        let named = |name: &str| self.get(name).map_or(Holds::AsNamed, |held| held.holds.clone());
-        match carrier {
-            Carrier::Name(name) => named(name),
-            Carrier::Inside(name) => named(name).inside(),
-            Carrier::Node => Holds::Nodes,
-            Carrier::Relationship => Holds::Relationships,
-            Carrier::Any => Holds::AsNamed,
-        }
     }
 
     /// What is said about each node that a value may hold: what is said of each variable that it may come from.

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::syntax::tree::{Element, Path};
-use crate::tags::anchored::env::{Constraint, Env, Held, Holds, is_one};
+use crate::tags::anchored::env::{Constraint, Env, Held, is_one};
+use crate::tags::anchored::holds::Holds;
 use crate::tags::needs::has_relationship;
 
 /// An end of a relationship of a path.

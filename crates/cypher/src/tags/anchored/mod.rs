@@ -78,6 +78,7 @@ mod conflict;
 mod env;
 mod foreign;
 mod given;
+mod holds;
 mod hops;
 mod made;
 mod needs;

@@ -7,7 +7,8 @@ use crate::syntax::tree::{
     Clause, Element, Expr, Filter, LabelExpr, Match, Name, Path, Projection, Query, Relationship, Scope,
     Subquery,
 };
-use crate::tags::anchored::env::{Constraint, Ends, Env, Held, Holds};
+use crate::tags::anchored::env::{Constraint, Ends, Env, Held};
+use crate::tags::anchored::holds::Holds;
 use crate::tags::anchored::hops::{HopRole, Hops};
 use crate::tags::anchored::shape::{NeedFact, Needs, Role};
 use crate::tags::facts::{Carrier, Copies, Facts, Read};
