@@ -47,7 +47,7 @@ use tag_positions::TagPositions;
 
 pub use board::{EventCursor, StorePoll, WriteBoard};
 pub use event::WriteEvent;
-pub use exclusions::LabelPair;
+pub use exclusions::{Accounted, ExclusionsAsked, LabelPair};
 pub use known::{DataOwner, KnownDatabase, NameChange};
 pub use table::{Change, WritePositionTable};
 

@@ -51,6 +51,8 @@ pub const EXCLUSIONS_ASKED_MAX: usize = 2;
 pub const EXCLUSION_AGAIN_MS: u64 = 60_000;
 /// How long it waits before it asks again about a pair that a write may have given to a node since.
 pub const EXCLUSION_OVER_MS: u64 = 1_000;
+/// How often a node looks for pairs at most: each look judges a result that has ended.
+pub const EXCLUSION_LOOK_MS: u64 = 20;
 /// The longest such question.
 pub const EXCLUSION_ASK_MS_MAX: u64 = 2_000;
 /// Databases that have such a sketch, in a node's memory: 32 MiB. Writes to a further one end by label, type and key alone.

@@ -9,7 +9,7 @@ use crate::key::DatabaseTag;
 use crate::limits::{PROOF_POLLS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
 use crate::node::Holder;
 use crate::time::MonoTime;
-use crate::write_position::WriteEpoch;
+use crate::write_position::{Accounted, WriteEpoch};
 
 /// What is known of an entry that no write through the cluster has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,9 +148,10 @@ impl ProofTable {
         }
     }
 
-    /// All ids of each database up to these are known or foreign. See [`ProofTable::reached`].
-    pub fn reached_of_all(&self) -> impl Iterator<Item = (DatabaseUuid, (WriteEpoch, TransactionId))> {
-        self.databases.iter().map(|(database, proofs)| (*database, (proofs.epoch, proofs.reached)))
+    /// What is known of all ids of each database. See [`ProofTable::reached`].
+    pub fn accounted(&self) -> impl Iterator<Item = (DatabaseUuid, (WriteEpoch, Accounted))> {
+        let of = |proofs: &Proofs| Accounted { reached: proofs.reached, foreign: proofs.foreign };
+        self.databases.iter().map(move |(database, proofs)| (*database, (proofs.epoch, of(proofs))))
     }
 
     /// Users or rights have changed before this, as far as reports tell.

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::TagPositions;
 use super::names::{NameId, NameTable};
+use super::{TagPositions, WriteEpoch};
 use crate::bookmark::TransactionId;
 use crate::limits::EXCLUSIONS_MAX;
 use crate::tags::{TagId, Viewer};
@@ -30,6 +30,24 @@ pub struct LabelPair {
     pub any_made: TagId,
 }
 
+/// What held when a question for a pair was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExclusionsAsked {
+    /// The numbering of the ids.
+    pub(super) epoch: WriteEpoch,
+    /// How often rights had changed.
+    pub(super) rights: u64,
+}
+
+/// What a node knows of all transactions of a database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Accounted {
+    /// All up to this one are known, or foreign.
+    pub reached: TransactionId,
+    /// The last foreign one. A report of it may come before its mark.
+    pub foreign: TransactionId,
+}
+
 /// Pairs of labels, each with what was asked about it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Exclusions(BTreeMap<(Viewer, [NameId; 2]), Exclusion>);
@@ -39,7 +57,7 @@ struct Exclusion {
     pair: LabelPair,
     /// The state that was asked had seen this transaction.
     from: TransactionId,
-    /// It had seen no later one than this.
+    /// It had seen no later one than this. A write that began before it may have touched a node that had both then.
     to: TransactionId,
 }
 
@@ -64,7 +82,8 @@ impl Exclusions {
             return;
         };
         if self.0.len() >= EXCLUSIONS_MAX && !self.0.contains_key(&place) {
-            self.0.pop_first();
+            let earliest = self.0.iter().min_by_key(|(_, known)| known.to).map(|(place, _)| *place);
+            earliest.map(|place| self.0.remove(&place));
         }
         self.0.insert(place, Exclusion { pair, from, to });
     }
@@ -77,6 +96,7 @@ impl TagPositions {
         let is_later = |tag: &TagId| self.tags.get(tag).is_some_and(|mark| mark.last > *from);
         let is_over = self.all().id > *from
             || self.last_foreign() > *from
+            || self.accounted().foreign > *from
             || pair.changed.iter().chain([&pair.any_changed]).any(is_later)
             || self.tags.get(&pair.made).is_some_and(|mark| mark.may_have_made(*from, &[one, other]))
             || self.tags.get(&pair.any_made).is_some_and(|mark| mark.may_have_made(*from, &[]));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::exclusions::LabelPair;
+use super::exclusions::{Accounted, ExclusionsAsked, LabelPair};
 use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
 use super::names::NameTable;
 use super::tag_positions::TagPositions;
@@ -25,6 +25,8 @@ pub struct WritePositionTable {
     told: BTreeSet<(DatabaseTag, DatabaseUuid)>,
     positions: BTreeMap<DatabaseUuid, TagPositions>,
     names: NameTable,
+    /// How often this node has heard that rights have changed.
+    rights: u64,
 }
 
 /// What a record changed in a table.
@@ -82,7 +84,15 @@ impl WritePositionTable {
     }
 
     /// No node had both of these labels, in a state that a run of this range has read. See [`LabelPair`].
-    pub fn exclude(&mut self, (viewer, pair): (Viewer, LabelPair), (epoch, range): (WriteEpoch, &ReadRange)) {
+    pub fn exclude(
+        &mut self,
+        (viewer, pair): (Viewer, LabelPair),
+        (asked, range): (ExclusionsAsked, &ReadRange),
+    ) {
+        let ExclusionsAsked { epoch, rights } = asked;
+        if rights != self.rights {
+            return;
+        }
         let database = range.to().database;
         let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
         if let Some(positions) = self.positions.get_mut(&database) {
@@ -90,8 +100,17 @@ impl WritePositionTable {
         }
     }
 
-    /// Rights have changed: who saw no node with two labels may see one now. Returns whether anything was forgotten.
+    /// To be noted before a question for a pair of labels is asked.
+    #[must_use]
+    pub fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
+        let epoch = self.positions.get(&database).map(|positions| positions.all().epoch);
+        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights }
+    }
+
+    /// Rights have changed: who saw no node with two labels may see one now. An answer that is under way counts for nothing. Returns
+    /// whether anything was forgotten.
     pub fn forget_exclusions(&mut self) -> bool {
+        self.rights = self.rights.wrapping_add(1);
         let mut had_any = false;
         for positions in self.positions.values_mut() {
             had_any |= positions.exclusions.forget();
@@ -99,11 +118,19 @@ impl WritePositionTable {
         had_any
     }
 
-    /// This node knows all transactions of a database up to this one, by the numbering of this epoch, or they are foreign.
-    pub fn account(&mut self, database: DatabaseUuid, (epoch, id): (WriteEpoch, TransactionId)) {
-        if let Some(positions) = self.positions.get_mut(&database) {
-            positions.account(epoch, id);
-        }
+    /// What this node knows of all transactions of a database, by the numbering of this epoch. Returns whether it may end more than before.
+    pub fn account(&mut self, database: DatabaseUuid, (epoch, of): (WriteEpoch, Accounted)) -> bool {
+        self.positions.get_mut(&database).is_some_and(|positions| positions.account(epoch, of))
+    }
+
+    /// Whether [`WritePositionTable::account`] would bring more.
+    #[must_use]
+    pub fn lacks(&self, database: DatabaseUuid, (epoch, of): (WriteEpoch, Accounted)) -> bool {
+        let has_less = |positions: &TagPositions| {
+            let Accounted { reached, foreign } = positions.accounted();
+            positions.counts(epoch) && (reached < of.reached || foreign < of.foreign)
+        };
+        self.positions.get(&database).is_some_and(has_less)
     }
 
     /// Pairs of labels that would keep the result of a run of this range, if no node had both.

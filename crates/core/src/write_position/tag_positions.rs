@@ -13,7 +13,7 @@ use super::exclusions::{Exclusions, LabelPair};
 use super::names::NameTable;
 use super::sketch::AnchorSketch;
 use super::touches::{Judge, TagMark};
-use super::{UNSETTLED, WriteEpoch, WritePosition};
+use super::{Accounted, UNSETTLED, WriteEpoch, WritePosition};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
 use crate::tags::{Depends, NeedClasses, NeedsShape, Refinement, TagId, TouchedTags, Viewer};
@@ -41,8 +41,8 @@ pub(super) struct TagPositions {
     /// When this node last heard of an anchor.
     anchored_at: MonoTime,
     pub(super) exclusions: Exclusions,
-    /// All transactions up to this one are known, or foreign: of this epoch.
-    accounted: TransactionId,
+    /// Of this epoch.
+    accounted: Accounted,
 }
 
 impl TagPositions {
@@ -60,7 +60,7 @@ impl TagPositions {
             anchors: None,
             anchored_at: MonoTime(0),
             exclusions: Exclusions::default(),
-            accounted: TransactionId(0),
+            accounted: Accounted::default(),
         }
     }
 
@@ -99,16 +99,19 @@ impl TagPositions {
         self.foreign
     }
 
-    /// All transactions up to this one are known to this node, or foreign.
-    pub(super) fn accounted(&self) -> TransactionId {
+    /// What this node knows of all transactions.
+    pub(super) fn accounted(&self) -> Accounted {
         self.accounted
     }
 
-    /// Takes word of that, by the numbering of this epoch.
-    pub(super) fn account(&mut self, epoch: WriteEpoch, id: TransactionId) {
-        if self.counts(epoch) {
-            self.accounted = self.accounted.max(id);
+    /// Takes word of that, by the numbering of this epoch. Returns whether it may end more than before.
+    pub(super) fn account(&mut self, epoch: WriteEpoch, of: Accounted) -> bool {
+        if !self.counts(epoch) {
+            return false;
         }
+        let Accounted { reached, foreign } = self.accounted;
+        self.accounted = Accounted { reached: reached.max(of.reached), foreign: foreign.max(of.foreign) };
+        of.foreign > foreign
     }
 
     /// No node had both of these labels, in a state of this epoch that had seen the first of these transactions and none after the second.
@@ -252,7 +255,7 @@ impl TagPositions {
         if written.epoch != self.all.epoch {
             self.forget_tags();
             (self.newest, self.foreign) = (written, TransactionId(0));
-            self.accounted = TransactionId(0);
+            self.accounted = Accounted::default();
         }
         self.all = written;
         self.tags.retain(|_, mark| mark.last > written.id);

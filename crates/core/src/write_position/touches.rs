@@ -315,7 +315,9 @@ impl RoleEntry {
             return NEVER;
         }
         let last = match judge.excluded_after(&self.kind.labels, node) {
-            Some(excluded) if self.last <= judge.positions.accounted() => self.windows.last_beside(excluded),
+            Some(excluded) if self.last <= judge.positions.accounted().reached => {
+                self.windows.last_beside(excluded)
+            }
             _ => self.last,
         };
         let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));

@@ -1,7 +1,7 @@
 //! Labels that no node has both of: how far they keep a write to the one label from a read of the other.
 
 use hopcache_core::bookmark::{Bookmark, ReadRange};
-use hopcache_core::write_position::LabelPair;
+use hopcache_core::write_position::{Accounted, LabelPair};
 
 use super::*;
 
@@ -27,7 +27,8 @@ fn at(id: u64) -> Position {
 /// No node had both in a state that had seen `from`, and nothing after `to`.
 fn excluded(table: &mut WritePositionTable, from: u64, to: u64) {
     let range = ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(to)).unwrap();
-    table.exclude((READER, pair()), (WriteEpoch(0), &range));
+    let asked = table.exclusions_asked(DATABASE);
+    table.exclude((READER, pair()), (asked, &range));
 }
 
 /// `MATCH (p:Post) SET p.name = …`, sent when all up to `since` was committed.
@@ -37,11 +38,17 @@ fn post(since: u64, id: u64) -> WriteEvent {
     WriteEvent { name: NAME, written: mark(1, 0, id), since: TransactionId(since), touched }
 }
 
+/// The node knows all up to this one.
+fn known(table: &mut WritePositionTable, epoch: u64, id: u64) {
+    let of = Accounted { reached: TransactionId(id), foreign: TransactionId(0) };
+    table.account(DATABASE, (WriteEpoch(epoch), of));
+}
+
 /// A node that knows all up to 60.
 fn table() -> WritePositionTable {
     let mut table = WritePositionTable::default();
     take(&mut table, 40, &by_id(1));
-    table.account(DATABASE, (WriteEpoch(0), TransactionId(60)));
+    known(&mut table, 0, 60);
     table
 }
 
@@ -68,8 +75,26 @@ fn a_write_to_the_other_label_ends_nothing() {
     table.take_event(&post(54, 55), NOW);
     assert_eq!(needed(&table), 52);
     assert_eq!(needed_as(&table, Viewer([2; 16])), 55, "somebody else may see more nodes");
+    let asked = table.exclusions_asked(DATABASE);
     table.forget_exclusions();
     assert_eq!(needed(&table), 55);
+    let range = ReadRange::new(Bookmark::NONE.with(Some(at(50))), at(52)).unwrap();
+    table.exclude((READER, pair()), (asked, &range));
+    assert_eq!(needed(&table), 55, "it was asked before rights changed");
+}
+
+/// The watcher's report of a foreign transaction comes before its mark.
+#[test]
+fn a_foreign_transaction_that_is_only_reported_ends_it() {
+    let mut table = table();
+    excluded(&mut table, 50, 52);
+    table.take_event(&post(56, 57), NOW);
+    assert_eq!(needed(&table), 52);
+    let reported = Accounted { reached: TransactionId(57), foreign: TransactionId(55) };
+    assert!(table.lacks(DATABASE, (WriteEpoch(0), reported)));
+    assert!(table.account(DATABASE, (WriteEpoch(0), reported)), "results are judged anew");
+    assert_eq!(needed(&table), 57);
+    assert!(!table.lacks(DATABASE, (WriteEpoch(0), reported)));
 }
 
 /// A post is found · before the answer, another write has made it a user · the answer: no node has both · the first write changes it.
@@ -89,9 +114,9 @@ fn it_counts_only_as_far_as_all_transactions_are_known() {
     excluded(&mut table, 50, 52);
     table.take_event(&post(60, 62), NOW);
     assert_eq!(needed(&table), 62, "61 may have given a node both labels");
-    table.account(DATABASE, (WriteEpoch(1), TransactionId(62)));
+    known(&mut table, 1, 62);
     assert_eq!(needed(&table), 62, "by another numbering");
-    table.account(DATABASE, (WriteEpoch(0), TransactionId(62)));
+    known(&mut table, 0, 62);
     assert_eq!(needed(&table), 53, "as late as a write of two transactions may have begun before the answer");
 }
 
@@ -130,9 +155,10 @@ fn it_is_of_one_numbering() {
     let mut table = table();
     excluded(&mut table, 50, 52);
     let late = ReadRange::new(Bookmark::NONE.with(Some(at(53))), at(53)).unwrap();
+    let asked = table.exclusions_asked(DATABASE);
     table.take(WriteRecord::of_all(NAME, mark(1, 1, 30)), NOW);
-    table.exclude((READER, pair()), (WriteEpoch(0), &late));
-    table.account(DATABASE, (WriteEpoch(1), TransactionId(60)));
+    table.exclude((READER, pair()), (asked, &late));
+    known(&mut table, 1, 60);
     let event = WriteEvent { written: mark(1, 1, 55), ..post(54, 55) };
     table.take_event(&event, NOW);
     assert_eq!(needed(&table), 55);

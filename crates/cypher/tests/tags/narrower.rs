@@ -64,6 +64,20 @@ fn entries_of_maps_are_followed() {
 }
 
 #[test]
+fn a_map_without_elements_may_be_another_alternative() {
+    for maps in ["[d] + $rows", "[d, {id: 2}]", "[coalesce($m, d)]", "[CASE WHEN $c THEN d ELSE {id: 2} END]"]
+    {
+        let read = format!(
+            "WITH {{id: 5}} AS d UNWIND {maps} AS row WITH row.id AS i MATCH (n:A {{id: i}}) RETURN n.x"
+        );
+        assert!(sets(&read, TWO_X), "{read}");
+    }
+    assert!(sets("MATCH (n:A {id: 1}) WITH {a: 1, a: n} AS m RETURN m.a", "MATCH (n:A {id: 1}) SET n.x = 1"));
+    let held = "MATCH (n:A) WITH {n: n, id: 5} AS m MATCH (b:B) WHERE m.id = 5 RETURN m, b";
+    assert!(sets(held, TWO_X), "a condition on the map says nothing of the node in it");
+}
+
+#[test]
 fn a_list_of_several_variables_has_what_all_of_them_have() {
     let both = "MATCH (a:A {id: 1}), (b:A {id: 1}) WITH collect(a) + collect(b) AS found UNWIND found AS one RETURN one.x";
     assert!(!sets(both, TWO_X));
@@ -101,6 +115,15 @@ fn only_as_many_nodes_as_rows_show_that_each_row_has_made_one() {
     ] {
         assert!((0..5).all(|nodes| touches(by_x, unknown, nodes)), "{unknown}");
     }
+    // A name that WITH has not passed on is free for a new node.
+    for again in [
+        "MERGE (a:A {id: 2}) SET a.x = 6 WITH 1 AS one CREATE (a:B {t: 1})",
+        "MERGE (a:A {id: 2}) WITH 1 AS one MERGE (a:A {id: 3}) SET a.x = 6",
+        "MERGE (a:A {id: 2}) SET a.x = 6 WITH a AS b CREATE (a:B)",
+    ] {
+        assert!(touches(by_x, again, 1), "{again}");
+    }
+    assert!(!touches(by_x, "MERGE (a:A {id: 2}) SET a.x = 6 WITH a CREATE (a)-[:R]->(a)", 1));
     let found = "MERGE (n:A {id: 2}) SET n.x = 6 WITH n MATCH (b:A {id: 3}) SET b.x = 6";
     assert!(touches(by_x, found, 1), "`b` was there");
 }

@@ -54,7 +54,7 @@ impl Proofs {
     }
 
     /// See [`ProofTable::rights_since`].
-    pub(crate) fn rights_since(&self) -> Option<MonoTime> {
+    fn rights_since(&self) -> Option<MonoTime> {
         self.table.read().rights_since()
     }
 
@@ -160,14 +160,14 @@ impl Cache {
         if self.proofs.rights_since() != rights {
             self.written.forget_exclusions();
         }
-        self.written.account(self.proofs.table.read().reached_of_all());
+        self.written.account(|| self.proofs.table.read().accounted().collect());
     }
 
     /// See [`Proofs::hear`].
     pub(crate) fn hear_counts(&self, by: &Holder, counted: &[CountedWrite]) {
         self.proofs.hear(by, counted);
         if !counted.is_empty() {
-            self.written.account(self.proofs.table.read().reached_of_all());
+            self.written.account(|| self.proofs.table.read().accounted().collect());
         }
     }
 

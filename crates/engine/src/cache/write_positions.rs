@@ -6,13 +6,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
+use hopcache_core::bookmark::{DatabaseUuid, Position, ReadRange};
 use hopcache_core::key::{DatabaseTag, ServerTag};
 use hopcache_core::tags::{Touched, Viewer};
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{
-    Change, DataOwner, KnownDatabase, LabelPair, NameChange, WriteEpoch, WriteEvent, WritePosition,
-    WritePositionTable, WriteRecord,
+    Accounted, Change, DataOwner, ExclusionsAsked, KnownDatabase, LabelPair, NameChange, WriteEpoch,
+    WriteEvent, WritePosition, WritePositionTable, WriteRecord,
 };
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -138,8 +138,13 @@ impl WritePositions {
         self.table.read().wanted_pairs(query.reads().depends(self.compares_values), range)
     }
 
+    /// See [`WritePositionTable::exclusions_asked`].
+    pub(crate) fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
+        self.table.read().exclusions_asked(database)
+    }
+
     /// See [`WritePositionTable::exclude`]. It ends nothing more.
-    pub(crate) fn exclude(&self, pair: (Viewer, LabelPair), read: (WriteEpoch, &ReadRange)) {
+    pub(crate) fn exclude(&self, pair: (Viewer, LabelPair), read: (ExclusionsAsked, &ReadRange)) {
         self.table.write().exclude(pair, read);
     }
 
@@ -151,11 +156,25 @@ impl WritePositions {
         }
     }
 
-    /// See [`WritePositionTable::account`]. It ends nothing more.
-    pub(crate) fn account(&self, reached: impl Iterator<Item = (DatabaseUuid, (WriteEpoch, TransactionId))>) {
-        if !self.is_empty() {
+    /// See [`WritePositionTable::account`]. It may end results that a pair of labels has kept.
+    pub(crate) fn account(&self, of_all: impl Fn() -> Vec<(DatabaseUuid, (WriteEpoch, Accounted))>) {
+        if self.is_empty() {
+            return;
+        }
+        let of_all = of_all();
+        let lacks_any = {
+            let table = self.table.read();
+            of_all.iter().any(|(database, of)| table.lacks(*database, *of))
+        };
+        if lacks_any {
             let mut table = self.table.write();
-            reached.for_each(|(database, reached)| table.account(database, reached));
+            let mut ends_more = false;
+            for (database, of) in of_all {
+                ends_more |= table.account(database, of);
+            }
+            if ends_more {
+                self.changed(&mut table);
+            }
         }
     }
 

@@ -11,12 +11,13 @@ use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, ReadRange};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{
-    EXCLUSION_AGAIN_MS, EXCLUSION_ASK_MS_MAX, EXCLUSION_OVER_MS, EXCLUSIONS_ASKED_MAX, EXCLUSIONS_MAX,
+    EXCLUSION_AGAIN_MS, EXCLUSION_ASK_MS_MAX, EXCLUSION_LOOK_MS, EXCLUSION_OVER_MS, EXCLUSIONS_ASKED_MAX,
+    EXCLUSIONS_MAX,
 };
 use hopcache_core::tags::Viewer;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_core::write_position::WriteEpoch;
+use hopcache_core::write_position::{ExclusionsAsked, LabelPair};
 use hopcache_cypher::tags::anchored::label_pair;
 
 use crate::model::ask::Query;
@@ -35,55 +36,85 @@ struct NamedPair {
 /// The pairs that were asked about.
 #[derive(Debug, Default)]
 pub(super) struct ExclusionQuestions {
-    /// Each with the time before which it is not asked again; `None`: a question is under way.
-    pairs: BTreeMap<NamedPair, Option<MonoTime>>,
+    pairs: BTreeMap<NamedPair, Asked>,
+    /// Before this time nobody looks for pairs again.
+    looked_until: MonoTime,
+}
+
+/// Before this time a pair is not asked about again. A question that is under way ends until then, or nobody waits for it.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    again: MonoTime,
+    is_under_way: bool,
 }
 
 impl ExclusionQuestions {
-    /// Whether to ask now. Then the question is under way.
-    fn begin(&mut self, pair: &NamedPair, now: MonoTime) -> bool {
-        let under_way = self.pairs.values().filter(|again| again.is_none()).count();
-        let is_due = self.pairs.get(pair).is_none_or(|again| again.is_some_and(|again| again <= now));
-        let is_known = self.pairs.contains_key(pair);
-        if !is_due || under_way >= EXCLUSIONS_ASKED_MAX || (!is_known && self.pairs.len() >= EXCLUSIONS_MAX) {
+    /// Whether to look for pairs that would help. Each look judges a result anew.
+    fn may_look(&mut self, now: MonoTime) -> bool {
+        if now < self.looked_until || self.under_way(now) >= EXCLUSIONS_ASKED_MAX {
             return false;
         }
-        self.pairs.insert(pair.clone(), None);
+        self.looked_until = now + Millis(EXCLUSION_LOOK_MS);
+        true
+    }
+
+    fn under_way(&self, now: MonoTime) -> usize {
+        self.pairs.values().filter(|asked| asked.is_under_way && asked.again > now).count()
+    }
+
+    /// Whether to ask now. Then the question is under way.
+    fn begin(&mut self, pair: &NamedPair, now: MonoTime) -> bool {
+        let is_due = self.pairs.get(pair).is_none_or(|asked| asked.again <= now);
+        if !is_due || self.under_way(now) >= EXCLUSIONS_ASKED_MAX {
+            return false;
+        }
+        if self.pairs.len() >= EXCLUSIONS_MAX && !self.pairs.contains_key(pair) {
+            let earliest = self.pairs.iter().min_by_key(|(_, asked)| asked.again);
+            let Some((earliest, _)) = earliest.filter(|(_, asked)| asked.again <= now) else { return false };
+            let earliest = earliest.clone();
+            self.pairs.remove(&earliest);
+        }
+        let again = now + Millis(2 * EXCLUSION_ASK_MS_MAX);
+        self.pairs.insert(pair.clone(), Asked { again, is_under_way: true });
         true
     }
 
     fn end(&mut self, pair: NamedPair, again: MonoTime) {
-        self.pairs.insert(pair, Some(again));
+        self.pairs.insert(pair, Asked { again, is_under_way: false });
     }
 }
 
-/// What was known when a question was asked.
+/// A question, with what held when it was asked.
 struct Question {
     pair: NamedPair,
+    labels: LabelPair,
     run: OriginRun,
-    epoch: WriteEpoch,
-    rights_since: Option<MonoTime>,
+    asked: ExclusionsAsked,
 }
 
 impl Writes {
     /// A write has ended a result of this query, of a run of this range: asks for pairs of labels that would have kept it.
     pub(crate) fn want_exclusions(self: &Arc<Self>, query: &Query, range: &ReadRange) {
-        let (name, now) = (query.tags.database(), self.context.now());
+        let now = self.context.now();
+        if !self.excluding.lock().may_look(now) {
+            return;
+        }
         for labels in self.cache.write_positions().wanted_pairs(query, range) {
-            let pair = NamedPair { name, viewer: query.viewer(), labels };
+            let pair = NamedPair { name: query.tags.database(), viewer: query.viewer(), labels };
+            let Some((statement, labels)) = label_pair(pair.labels.clone()) else { continue };
             if !self.excluding.lock().begin(&pair, now) {
                 continue;
             }
-            let question = self.exclusion_question(query, pair, range);
+            let asked = self.cache.write_positions().exclusions_asked(range.to().database);
+            let question = Question { run: self.exclusion_run(query, &statement), pair, labels, asked };
             let writes = Arc::clone(self);
             self.context.spawn(async move { writes.ask_exclusion(question).await });
         }
     }
 
-    fn exclusion_question(&self, query: &Query, pair: NamedPair, range: &ReadRange) -> Question {
-        let positions = self.cache.write_positions();
-        let (statement, _) = label_pair(pair.labels.clone());
-        let run = OriginRun {
+    fn exclusion_run(&self, query: &Query, statement: &str) -> OriginRun {
+        let written = self.cache.write_positions().of(query.tags.database());
+        OriginRun {
             identity: Arc::clone(&query.identity),
             impersonated: query.impersonated.clone(),
             database: Arc::clone(&query.database),
@@ -91,21 +122,18 @@ impl Writes {
             pattern: None,
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
-            bookmarks: RunBookmarks::After { client: Bookmark::NONE, written: positions.of(pair.name) },
+            bookmarks: RunBookmarks::After { client: Bookmark::NONE, written },
             timeout_ms: Millis(EXCLUSION_ASK_MS_MAX),
             bytes_max: 1 << 10,
             traceparent: None,
             class: RunClass::Refresh,
             live: None,
             times: FetchTimes::default(),
-        };
-        let epoch = positions.of_database(range.to().database).map(|position| position.epoch());
-        let rights_since = self.cache.proofs().rights_since();
-        Question { pair, run, epoch: epoch.unwrap_or_default(), rights_since }
+        }
     }
 
     async fn ask_exclusion(&self, question: Question) {
-        let Question { pair, run, epoch, rights_since } = question;
+        let Question { pair, labels, run, asked } = question;
         let answer = tokio::select! {
             biased;
             answer = self.origin.run(&run) => answer.ok(),
@@ -113,11 +141,8 @@ impl Writes {
         };
         let range = answer.as_ref().filter(|answer| answer.rows == 0).and_then(|answer| answer.range.clone());
         let again_ms = if range.is_some() { EXCLUSION_OVER_MS } else { EXCLUSION_AGAIN_MS };
-        // Schedule: the question is answered · the viewer gets rights for a node of both labels · what was known is forgotten · the answer
-        // arrives here.
-        if let Some(range) = range.filter(|_| self.cache.proofs().rights_since() == rights_since) {
-            let (_, labels) = label_pair(pair.labels.clone());
-            self.cache.write_positions().exclude((pair.viewer, labels), (epoch, &range));
+        if let Some(range) = range {
+            self.cache.write_positions().exclude((pair.viewer, labels), (asked, &range));
         }
         self.excluding.lock().end(pair, self.context.now() + Millis(again_ms));
     }
@@ -136,18 +161,36 @@ mod tests {
             labels: ["A".into(), other.into()],
         };
         assert!(asked.begin(&pair("B"), MonoTime(0)) && !asked.begin(&pair("B"), MonoTime(9)));
-        assert!(
-            asked.begin(&pair("C"), MonoTime(9)) && !asked.begin(&pair("D"), MonoTime(9)),
-            "two at a time"
-        );
+        let is_third = asked.begin(&pair("C"), MonoTime(9)) && !asked.begin(&pair("D"), MonoTime(9));
+        assert!(is_third && !asked.may_look(MonoTime(9)), "two at a time");
         asked.end(pair("B"), MonoTime(50));
         assert!(!asked.begin(&pair("B"), MonoTime(49)) && asked.begin(&pair("B"), MonoTime(50)));
-        asked.end(pair("B"), MonoTime(50));
+        assert!(
+            asked.begin(&pair("D"), MonoTime(9 + 2 * EXCLUSION_ASK_MS_MAX)),
+            "nobody waits for C any more"
+        );
+    }
+
+    #[test]
+    fn the_pair_that_was_asked_about_longest_ago_makes_room() {
+        let mut asked = ExclusionQuestions::default();
+        let pair = |other: usize| NamedPair {
+            name: DatabaseTag(1),
+            viewer: Viewer::default(),
+            labels: ["A".into(), other.to_string().into()],
+        };
         for other in 0..EXCLUSIONS_MAX {
-            if asked.begin(&pair(&other.to_string()), MonoTime(60)) {
-                asked.end(pair(&other.to_string()), MonoTime(60));
-            }
+            asked.end(pair(other), MonoTime(100 + other as u64));
         }
-        assert!(!asked.begin(&pair("one more"), MonoTime(99)), "there is no place");
+        assert!(!asked.begin(&pair(EXCLUSIONS_MAX), MonoTime(99)), "none is due");
+        assert!(asked.begin(&pair(EXCLUSIONS_MAX), MonoTime(100)));
+        assert!(!asked.pairs.contains_key(&pair(0)) && asked.pairs.len() == EXCLUSIONS_MAX);
+    }
+
+    #[test]
+    fn results_are_not_judged_anew_all_the_time() {
+        let mut asked = ExclusionQuestions::default();
+        assert!(asked.may_look(MonoTime(7)) && !asked.may_look(MonoTime(7 + EXCLUSION_LOOK_MS - 1)));
+        assert!(asked.may_look(MonoTime(7 + EXCLUSION_LOOK_MS)));
     }
 }

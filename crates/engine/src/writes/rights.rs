@@ -60,6 +60,8 @@ impl Writes {
 
     fn took(&self, (name, written): (DatabaseTag, WritePosition), change: Change) -> Change {
         if name == self.system && change != Change::Known {
+            // Who could not see that a node has two labels may see it with other rights.
+            self.cache.write_positions().forget_exclusions();
             let is_certain = !written.is_unsettled();
             self.told_of_users()
                 .for_each(|users| if is_certain { users.have_changed() } else { users.may_have_changed() });

@@ -61,7 +61,7 @@ pub const WRITE_MOVED: &str = "MATCH (w {id: 3}) SET w.id = 2";
 pub const WRITE_ALL_LEFT: &str = "MATCH (w:Left) SET w.name = 'left'";
 
 /// A write after which nodes have both labels.
-pub const WRITE_BOTH: &str = "MATCH (w:Left {id: 4}) SET w:Right, w.id = 2";
+pub const WRITE_BOTH: &str = "MATCH (w:Left) SET w:Right";
 
 /// A write that touches a relationship type that nobody reads, and nothing else.
 pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(y)";
@@ -117,7 +117,7 @@ impl WriteStatement {
     pub fn of_text(text: &str) -> Option<Self> {
         const OTHERS: [WriteStatement; 5] = [
             USUAL_WRITE,
-            set(WRITE_BOTH, Touches::ALL),
+            WriteStatement { text: WRITE_BOTH, touches: Touches::ALL, counter: "labels-added" },
             created(WRITE_BY_USE, Touches::ALL),
             created(WRITE_BY_CALL, Touches::ALL),
             created(WRITE_IN_PARTS, Touches::ALL),

@@ -162,7 +162,7 @@ pub struct AnchoredWrite {
 /// What a write does if each of its `MERGE`s makes its nodes.
 #[derive(Debug, Clone)]
 struct IfMade {
-    /// So many nodes, and not more.
+    /// What the counter of made nodes then says.
     nodes: i64,
     effects: WriteEffects,
     touches: Vec<AnchoredTouch>,

@@ -306,6 +306,11 @@ impl<'a, M> Env<'a, M> {
             }
         }
         for (name, key, source) in matched.condition.iter().flat_map(|condition| self.conditions(condition)) {
+            // `x.id = 5` says nothing of a node that the map x holds.
+            let is_node = |held: &Held<M>| matches!(held.holds, Holds::Nodes);
+            if !found.contains_key(name) && !self.get(name).is_some_and(is_node) {
+                continue;
+            }
             found.entry(name).or_insert_with(|| (*self.node(name)).clone()).add(key, source);
         }
         found.retain(|name, _| !self.never.contains(name));

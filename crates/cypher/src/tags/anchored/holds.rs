@@ -72,14 +72,22 @@ impl<'a, M> Env<'a, M> {
     pub(super) fn maps(&self, expr: &'a Expr<'a>) -> Option<Holds<M>> {
         match expr.alone()? {
             Operand::Parenthesised(inside) => self.maps(inside),
+            Operand::Variable(name) => match &self.get(name.as_str())?.holds {
+                maps @ Holds::Maps(_) => Some(maps.clone()),
+                _ => None,
+            },
             Operand::Call(call) if call.function == "collect" => match call.arguments.as_slice() {
                 [collected] => self.maps(collected),
                 _ => None,
             },
             Operand::Map(map) => {
                 let mut copies = Copies::default();
-                let mut entries = Vec::new();
+                let mut entries: Vec<(String, Held<M>)> = Vec::new();
                 for (key, value) in &map.entries {
+                    // Which of two entries counts is the server's choice.
+                    if entries.iter().any(|(known, _)| known == key.as_str()) {
+                        return None;
+                    }
                     let facts = Facts::of(value, &mut copies);
                     entries.push((key.as_str().to_owned(), self.held(value, &facts)));
                 }
@@ -97,7 +105,11 @@ impl<'a, M> Env<'a, M> {
             return Holds::AsNamed;
         }
         let each = facts.carried.iter().map(|carrier| self.holds_of(carrier));
-        each.fold(Holds::Nothing, Holds::or)
+        match each.fold(Holds::Nothing, Holds::or) {
+            // A map without elements, which is carried by nothing, may be another alternative.
+            Holds::Maps(_) => Holds::AsNamed,
+            holds => holds,
+        }
     }
 
     /// Which elements a carrier stands for.

@@ -46,7 +46,21 @@ impl<'q> Known<'q> {
             | Clause::Finish => {}
             Clause::Call(call) if call.query.branches.iter().any(|branch| makes(branch)) => return None,
             Clause::Foreach { .. } | Clause::Procedure(_) | Clause::New(_) => return None,
-            Clause::Match(_) | Clause::With(_) | Clause::Call(_) | Clause::LoadCsv { .. } => self.rows = None,
+            Clause::With(projection) => {
+                self.rows = None;
+                if !projection.is_all {
+                    // A name that is not passed on is free again: the next pattern with it may make a node.
+                    let passed = projection.items.iter().filter_map(|item| {
+                        let name = item.name()?.as_str();
+                        item.value
+                            .variable()
+                            .filter(|value| value.as_str() == name && self.bound.contains(name))?;
+                        Some(name)
+                    });
+                    self.bound = passed.collect();
+                }
+            }
+            Clause::Match(_) | Clause::Call(_) | Clause::LoadCsv { .. } => self.rows = None,
         }
         Some(())
     }

@@ -117,8 +117,8 @@ impl<'a> Walk<'a, '_> {
 
     fn call(&mut self, call: &'a Subquery<'a>, env: &mut ReadEnv<'a>) {
         let inner = match &call.scope {
-            // `CALL { WITH a … }` takes what its first clause names; of `CALL (a) { … }` that clause is no such `WITH`.
             Scope::All => env.clone(),
+            // `CALL { WITH a … }` takes what its first clause names; of `CALL (a) { … }` that clause is no such `WITH`.
             Scope::Names(names) if names.is_empty() => env.clone(),
             Scope::Names(names) => env.only(|name| names.iter().any(|other| other.as_str() == name)),
         };

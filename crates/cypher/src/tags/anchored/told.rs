@@ -155,12 +155,17 @@ impl AnchoredWrite {
     }
 }
 
-/// Two labels, as a question whether a node has both of them, and what may give a node both.
+/// Two labels, as a question whether a node has both of them, and what may give a node both. `None` of a label that would have to be
+/// escaped: whoever names labels by parameters must not write statements for others.
 #[must_use]
-pub fn label_pair(labels: [Box<str>; 2]) -> (String, LabelPair) {
-    let quoted = |label: &str| format!("`{}`", label.replace('`', "``"));
+pub fn label_pair(labels: [Box<str>; 2]) -> Option<(String, LabelPair)> {
+    let is_plain =
+        |label: &str| !label.is_empty() && !label.contains(['`', '\\']) && !label.contains(char::is_control);
     let [one, other] = &labels;
-    let question = format!("MATCH (n:{}:{}) RETURN 1 AS both LIMIT 1", quoted(one), quoted(other));
+    if !is_plain(one) || !is_plain(other) {
+        return None;
+    }
+    let question = format!("MATCH (n:`{one}`:`{other}`) RETURN 1 AS both LIMIT 1");
     let pair = LabelPair {
         changed: [TagSubject::LabelAt(one).into(), TagSubject::LabelAt(other).into()],
         any_changed: TagSubject::EveryLabelAt.into(),
@@ -168,7 +173,7 @@ pub fn label_pair(labels: [Box<str>; 2]) -> (String, LabelPair) {
         any_made: TagSubject::EveryLabel.into(),
         labels,
     };
-    (question, pair)
+    Some((question, pair))
 }
 
 impl AnchoredTouch {
