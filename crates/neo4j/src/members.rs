@@ -5,7 +5,7 @@
 //!   `ROUTING_REFRESH_MS` it is asked for behind the statement that uses it, which does not wait.
 //! - One question at a time; whoever waits for it takes its answer, also where no member has answered.
 //! - The member that `origin.uri` names (the seed) is kept for good. It may be a balancer, and lead nothing.
-//! - Nobody waits for a leader while no member answers.
+//! - Nobody waits for a leader while no member answers, and nobody for longer than its [`Tries`] allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -73,7 +73,7 @@ impl NewestPositions {
         carried.in_database(needed.database).is_none_or(|own| own.id < needed.id)
     }
 
-    /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks.
+    /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks. A cluster's leader may be [`Behind`].
     pub(super) fn asked(
         &self,
         database: &str,
