@@ -46,7 +46,7 @@ pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
 pub use message::failure_code;
 pub use open_result::Piece;
-pub use relay::{Dialect, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
+pub use relay::{Dialect, Interrupted, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
 pub use roots::Roots;
 pub use route::RoutingTable;
 pub use run::{ClosingStatement, Left, Mode, RecordTap, ResultEnd, Room, Run, WholeResult};

@@ -72,6 +72,19 @@ impl From<Version> for Dialect {
 #[error("the connection to the Bolt server broke: {0}")]
 pub struct RelayCut(pub String);
 
+/// What a server has said of the last request before a RESET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interrupted {
+    /// Nothing: it was ignored, or there was none.
+    Unknown,
+    /// It, or one before it, failed: the FAILURE.
+    Failed(Bytes),
+    /// It had ended well: the SUCCESS.
+    Ended(Bytes),
+    /// It had ended well, and records of it are lost.
+    EndedUnseen,
+}
+
 /// A logged-on connection that passes messages on.
 pub struct Relay {
     stream: WatchedStream,
@@ -83,6 +96,8 @@ pub struct Relay {
     /// What follows `output`, of a large message: it goes into chunks when it is sent, so that it is not held twice.
     later: VecDeque<Bytes>,
     unanswered: usize,
+    /// The reply to the last request, where all are answered.
+    last: Option<(ReplyKind, Bytes)>,
     /// Whether a failure, or a transaction, may still be open.
     is_dirty: bool,
 }
@@ -166,6 +181,7 @@ impl Relay {
             output: BytesMut::new(),
             later: VecDeque::new(),
             unanswered: 0,
+            last: None,
             is_dirty: false,
         }
     }
@@ -196,6 +212,7 @@ impl Relay {
         frame(&mut framed, message);
         self.output.extend_from_slice(&framed);
         self.unanswered += 1;
+        self.last = None;
         self.is_dirty = true;
     }
 
@@ -204,6 +221,7 @@ impl Relay {
         debug_assert!(self.later.is_empty(), "a large message is to be sent before");
         self.later.extend(parts.into_iter().filter(|part| !part.is_empty()));
         self.unanswered += 1;
+        self.last = None;
         self.is_dirty = true;
     }
 
@@ -272,12 +290,14 @@ impl Relay {
                 .unanswered
                 .checked_sub(1)
                 .ok_or_else(|| RelayCut("it sent an answer without a request".to_owned()))?;
+            self.last = (self.unanswered == 0).then(|| (kind, message.clone()));
         }
         Ok(Some((kind, message)))
     }
 
     /// The caller knows that no transaction, result or failure is open.
     pub fn set_clean(&mut self) {
+        self.last = None;
         self.is_dirty = self.unanswered > 0;
     }
 
@@ -302,20 +322,25 @@ impl Relay {
             .await
     }
 
-    /// Sends RESET: the server interrupts running statements and forgets open results. Of all replies up to its answer only the first
-    /// FAILURE is kept: what the server says of the statement that RESET has interrupted.
+    /// Sends RESET: the server interrupts running statements and forgets open results. Returns what the server says of the last
+    /// request before it, which may have ended before RESET came.
     ///
     /// # Errors
     /// [`RelayCut`], also when there is no answer in time, and when a large message was sent in part.
-    pub async fn reset(&mut self, options: &RelayOptions) -> Result<Option<Bytes>, RelayCut> {
+    pub async fn reset(&mut self, options: &RelayOptions) -> Result<Interrupted, RelayCut> {
         if !self.later.is_empty() {
             return Err(RelayCut("a message was sent in part".to_owned()));
         }
         let deadline = Instant::now() + options.reset_timeout;
         let exchange = async {
+            let mut interrupted = match self.last.take() {
+                Some((ReplyKind::Success, reply)) => Interrupted::Ended(reply),
+                Some((ReplyKind::Failure, reply)) => Interrupted::Failed(reply),
+                _ => Interrupted::Unknown,
+            };
+            let mut has_records = false;
             self.queue(&bare(Kind::Reset.signature().0));
             self.flush().await?;
-            let mut interrupted = None;
             loop {
                 let (kind, reply) = self.receive().await?;
                 match (self.unanswered, kind) {
@@ -323,9 +348,12 @@ impl Relay {
                     (0, ReplyKind::Failure | ReplyKind::Ignored) => {
                         return Err(RelayCut("RESET was refused".to_owned()));
                     }
-                    (_, ReplyKind::Failure) => {
-                        interrupted.get_or_insert(reply);
+                    (_, ReplyKind::Record) => has_records = true,
+                    (_, ReplyKind::Failure) if !matches!(interrupted, Interrupted::Failed(_)) => {
+                        interrupted = Interrupted::Failed(reply);
                     }
+                    (1, ReplyKind::Success) if has_records => interrupted = Interrupted::EndedUnseen,
+                    (1, ReplyKind::Success) => interrupted = Interrupted::Ended(reply),
                     _ => {}
                 }
             }

@@ -115,6 +115,9 @@ pub(super) fn ends_connections(fault: &OriginFault) -> bool {
     matches!(fault, OriginFault::Unauthorized(error) if is_credential_refusal(error))
 }
 
+/// How a member refuses a write that does not lead the database, and any member if the database is read-only.
+pub const READ_ONLY_CODE: &str = "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase";
+
 /// A leader that still has to apply what its cluster has committed.
 pub(super) fn member_behind(database: &str) -> Neo4jFailure {
     let message = format!("The leader of database '{database}' is not up to date yet. Try again shortly.");

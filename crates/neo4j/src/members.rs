@@ -3,9 +3,9 @@
 //!
 //! - A table is asked for when none is known, when it has ended, and when its leader has failed. After
 //!   `ROUTING_REFRESH_MS` it is asked for behind the statement that uses it, which does not wait.
-//! - One question at a time; whoever waits for it takes its answer.
+//! - One question at a time; whoever waits for it takes its answer, also where no member has answered.
 //! - The member that `origin.uri` names (the seed) is kept for good. It may be a balancer, and lead nothing.
-//! - Nobody waits for a leader while no member answers.
+//! - Nobody waits for a leader while no member answers, and nobody for longer than its [`Tries`] allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{OriginError, OriginFault, OriginMember};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bolt::{BoltOrigin, BoltSettings, BreakerHook};
 use crate::fault;
@@ -122,6 +122,8 @@ pub struct Members {
     tables: Mutex<RoutingTables>,
     /// One question for a table at a time.
     questions: Semaphore,
+    /// The last question that no member has answered, and when it ended.
+    unanswered: Mutex<Option<(TableKey, MonoTime, OriginFault)>>,
     started: Instant,
     last_leader: Mutex<Option<MemberName>>,
 }
@@ -142,6 +144,7 @@ impl Members {
             others: Mutex::default(),
             tables: Mutex::default(),
             questions: Semaphore::new(1),
+            unanswered: Mutex::default(),
             started: Instant::now(),
             last_leader: Mutex::default(),
         })
@@ -181,7 +184,8 @@ impl Members {
                 return Ok(leader);
             }
             // On the heap: every session has room for this future, and hardly ever needs it.
-            let why = match Box::pin(self.ask(&key, whom)).await {
+            let asked = timeout_at(tries.deadline, Box::pin(self.ask(&key, whom))).await;
+            let why = match asked.unwrap_or(Err(OriginFault::TimedOut)) {
                 Ok(()) => match self.known_leader(&key) {
                     Some((leader, _)) => return Ok(leader),
                     None => "its routing table names none".to_owned(),
@@ -229,25 +233,40 @@ impl Members {
         self.tables.lock().is_alone(key)
     }
 
-    /// Whether a member that has just answered is the leader still, as it says itself. Takes note of its table.
-    pub(crate) async fn still_leads(&self, key: &TableKey, whom: &Whom<'_>, leader: &Member) -> bool {
+    /// The leader of `system`, if its table is known.
+    pub(crate) fn known_leader_of_system(self: &Arc<Self>) -> Option<Arc<Member>> {
+        self.known_leader(&TableKey::Database("system".to_owned())).map(|(leader, _)| leader)
+    }
+
+    /// Whether a member that has just answered is the leader still, as it says itself. Takes note of its table. That it had no time
+    /// or no connection to say so, or does not let this user ask, says nothing of the member.
+    pub(crate) async fn still_leads(
+        &self,
+        key: &TableKey,
+        whom: &Whom<'_>,
+        leader: &Member,
+    ) -> Result<bool, OriginError> {
         if self.is_alone(key) {
-            return true;
+            return Ok(true);
         }
         let database = (!whom.database.is_empty()).then_some(whom.database);
         let within = Duration::from_millis(ROUTING_ASK_MS_MAX);
         let told = Box::pin(leader.origin.route(whom.identity, (database, whom.impersonated), within)).await;
-        let leads = match &told {
+        let fault = match told {
             Ok(table) => {
-                self.learn(key, table);
-                table.leaders.first().is_some_and(|name| **name == *leader.name)
+                self.learn(key, &table);
+                let leads = table.leaders.first().is_some_and(|name| **name == *leader.name);
+                (!leads).then_some(MemberFault::NotLeader)
             }
-            Err(_) => false,
+            Err(error) => match &error.kind {
+                OriginFault::Failed(said) => MemberFault::of_code(&said.code),
+                OriginFault::Transient(_) => Some(MemberFault::NotLeader),
+                OriginFault::Unreachable(_) | OriginFault::Cut(_) => Some(MemberFault::Gone),
+                _ => return Err(error),
+            },
         };
-        if !leads {
-            self.failed(key, &leader.name, MemberFault::NotLeader);
-        }
-        leads
+        fault.into_iter().for_each(|fault| self.failed(key, &leader.name, fault));
+        Ok(fault.is_none())
     }
 
     /// The leader and a reader have said now which transaction is their newest: whether the reader may be used.
@@ -361,6 +380,12 @@ impl Members {
         if self.tables.lock().is_of(key, came) {
             return Ok(());
         }
+        if let Some((of, ended, fault)) = &*self.unanswered.lock()
+            && of == key
+            && *ended >= came
+        {
+            return Err(fault.clone());
+        }
         let database = (!whom.database.is_empty()).then_some(whom.database);
         let within = Duration::from_millis(ROUTING_ASK_MS_MAX);
         let mut last = OriginFault::Unreachable("no member of the cluster answers".to_owned());
@@ -380,6 +405,7 @@ impl Members {
                 Err(error) => last = error.kind,
             }
         }
+        *self.unanswered.lock() = Some((key.clone(), self.now(), last.clone()));
         Err(last)
     }
 

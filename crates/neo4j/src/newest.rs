@@ -73,7 +73,7 @@ impl NewestPositions {
         carried.in_database(needed.database).is_none_or(|own| own.id < needed.id)
     }
 
-    /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks.
+    /// Takes note of Neo4j's answer to a question that was sent at `begun`, without bookmarks. A cluster's leader may be [`Behind`].
     pub(super) fn asked(
         &self,
         database: &str,
@@ -101,6 +101,7 @@ impl NewestPositions {
                 let mut carried = self.carried(&run.database, opened, client);
                 if self.is_of_cluster {
                     carried = carried.with(written.and_then(|written| written.position()));
+                    carried = carried.with(self.system());
                 }
                 let texts = carried.encode().into_iter().collect();
                 (carried, texts)
@@ -135,6 +136,15 @@ impl NewestPositions {
         self.known.lock().get(&*name_of(name)).map(|sighting| sighting.position.database)
     }
 
+    /// The newest transaction of `system`, while it is so young that a member may not have applied it: whoever has lost a right has
+    /// lost it at each member where a run carries this. One that Neo4j does not reach after a restore is carried no longer either.
+    fn system(&self) -> Option<Position> {
+        let known = self.known.lock().get("system").copied();
+        let is_young =
+            |sighting: &Sighting| sighting.at.elapsed() < Duration::from_millis(CLUSTER_BEHIND_MS_MAX);
+        known.filter(is_young).map(|sighting| sighting.position)
+    }
+
     /// The client's bookmarks, and the newest position.
     fn carried(&self, database: &str, opened: Instant, client: &Bookmark) -> Bookmark {
         let known = self.known.lock().get(&*name_of(database)).copied();
@@ -156,6 +166,10 @@ impl NewestPositions {
         let mut known = self.known.lock();
         let before = known.get(&*name).copied();
         let own = own_position(&sent, &returned, before.map(|sighting| sighting.position))?;
+        if self.is_of_cluster && is_behind(&mut known, &name, own, begun) {
+            // A member that has not applied all yet: it is right of its own read, and says nothing of the database.
+            return ReadRange::new(sent, own);
+        }
         let Some(range) = ReadRange::new(sent, own) else {
             known.pop(&*name);
             return None;
@@ -380,5 +394,32 @@ mod tests {
         assert_eq!(newest.carried("neo4j", opened, &Bookmark::NONE), bookmark(&[at(1, 42)]));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(newest.asked("neo4j", &text(&[at(3, 1)]), Instant::now()), Ok(Some(at(3, 1))));
+    }
+
+    /// The end of a read at a lagging member, which carried nothing, is no news of the database.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_ends_behind_lowers_nothing_in_a_cluster() {
+        let newest = NewestPositions::of_cluster();
+        saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 90)])).unwrap();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let range = saw(&newest, "neo4j", Bookmark::NONE, &text(&[at(1, 88)])).unwrap();
+        assert_eq!(range.to(), at(1, 88));
+        assert_eq!(newest.carried("neo4j", Instant::now(), &Bookmark::NONE), bookmark(&[at(1, 90)]));
+    }
+
+    /// Who has lost a right has lost it at a member that lags, too. A restored `system` is waited for no longer than that.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_carries_the_newest_of_system_in_a_cluster() {
+        let system = Position { database: DatabaseUuid::SYSTEM, id: TransactionId(7) };
+        let (cluster, server) = (NewestPositions::of_cluster(), NewestPositions::default());
+        let opened = Instant::now();
+        for newest in [&cluster, &server] {
+            // A command for users, which a client has sent to another database.
+            saw(newest, "neo4j", Bookmark::NONE, &text(&[system]));
+        }
+        let carried = |newest: &NewestPositions| newest.carried_by(&run_after(None), opened).0;
+        assert_eq!((carried(&cluster), carried(&server)), (bookmark(&[system]), Bookmark::NONE));
+        tokio::time::advance(Duration::from_millis(CLUSTER_BEHIND_MS_MAX)).await;
+        assert_eq!(carried(&cluster), Bookmark::NONE);
     }
 }

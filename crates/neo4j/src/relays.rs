@@ -10,12 +10,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hopcache_bolt::server::Version;
-use hopcache_bolt::{Address, Auth, Dialect, OpenError, Relay, RelayOptions, Roots, ServerInfo};
+use hopcache_bolt::{Address, Auth, Dialect, Interrupted, OpenError, Relay, RelayOptions, Roots, ServerInfo};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
-use hopcache_core::routing_table::{MemberFault, TableKey};
+use hopcache_core::routing_table::{MemberFault, MemberName, TableKey};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
 use parking_lot::Mutex;
@@ -403,15 +402,21 @@ impl LentRelay {
         Some(fault)
     }
 
-    /// Resets it for the next session. If that fails, it is closed. Returns the FAILURE of what was running, as Neo4j wrote it.
-    pub async fn reset(mut self) -> Option<Bytes> {
-        let relay = self.relay.as_mut()?;
+    /// The member of a cluster that it leads to.
+    #[must_use]
+    pub fn member(&self) -> Option<&MemberName> {
+        self.behind.as_ref().map(|behind| behind.member.name())
+    }
+
+    /// Resets it for the next session. If that fails, it is closed. Returns what Neo4j says of the last request.
+    pub async fn reset(mut self) -> Interrupted {
+        let Some(relay) = self.relay.as_mut() else { return Interrupted::Unknown };
         match relay.reset(&self.relays.options).await {
             Ok(interrupted) => interrupted,
             Err(error) => {
                 tracing::debug!(%error, "a relay is closed");
                 self.relay = None;
-                None
+                Interrupted::Unknown
             }
         }
     }

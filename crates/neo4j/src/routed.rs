@@ -51,17 +51,18 @@ impl RoutedOrigin {
     async fn at_leader<'r, T>(
         &self,
         run: &'r OriginRun,
+        tries: &mut Tries,
         what: impl Fn(Arc<Member>) -> BoxFuture<'r, Result<T, OriginError>> + Send + Sync,
     ) -> Result<T, OriginError> {
         let whom = of_run(run);
         let key = self.members.key_of(&whom);
-        let mut tries = Tries::within(run.timeout_ms.duration());
+        let mut is_read_only_at = None;
         loop {
             let leader = if run.class == RunClass::Prefetch {
                 // It logs on nowhere, and so asks for no table.
                 self.members.known_leader(&key).map(|(leader, _)| leader).ok_or(OriginFault::Overloaded)?
             } else {
-                self.members.leader(&whom, &mut tries).await?
+                self.members.leader(&whom, tries).await?
             };
             let error = match what(Arc::clone(&leader)).await {
                 Ok(ended) => return Ok(ended),
@@ -71,6 +72,13 @@ impl RoutedOrigin {
             if !may_repeat(run, fault, &error) {
                 return Err(error);
             }
+            // The cluster has named it again: it leads the database, which is read-only.
+            let is_read_only =
+                matches!(&error.kind, OriginFault::Failed(said) if said.code == fault::READ_ONLY_CODE);
+            if is_read_only && is_read_only_at.as_ref() == Some(leader.name()) {
+                return Err(error);
+            }
+            is_read_only_at = is_read_only.then(|| Arc::clone(leader.name()));
             if !tries.again().await {
                 return Err(not_taken(run, error));
             }
@@ -83,50 +91,54 @@ impl RoutedOrigin {
     async fn read(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
         let whom = of_run(run);
         let key = self.members.key_of(&whom);
-        if let Some(reader) = self.reader_for(run, &key).await? {
+        let mut tries = tries_of(run);
+        let (reader, newest) = self.reader_for(run, &key, &mut tries).await?;
+        let bound = newest.map(|newest| after(run, newest));
+        let run = bound.as_ref().unwrap_or(run);
+        if let Some(reader) = reader {
             let error = match reader.origin.run(run).await {
                 Ok(read) => return Ok(read),
                 Err(error) => error,
             };
             let is_of_member =
                 self.members.saw(&key, &reader, &error).is_some() || error.kind.is_bookmark_timeout();
-            if !is_of_member || !is_unseen(&error) {
+            if !is_of_member || !is_unseen(run, &error) {
                 return Err(error);
             }
         }
-        self.at_leader(run, |leader| async move { leader.origin.run(run).await }.boxed()).await
+        self.at_leader(run, &mut tries, |leader| async move { leader.origin.run(run).await }.boxed()).await
     }
 
-    /// A reader for a run. Afterwards this node knows what the leader has, so the run carries it, wherever it goes. A cluster of
-    /// one member is asked nothing.
-    async fn reader_for(&self, run: &OriginRun, key: &TableKey) -> Result<Option<Arc<Member>>, OriginError> {
+    /// A reader for a run, and what the leader has: the run has to carry that, wherever it goes. A cluster of one member is asked
+    /// nothing.
+    async fn reader_for(
+        &self,
+        run: &OriginRun,
+        key: &TableKey,
+        tries: &mut Tries,
+    ) -> Result<(Option<Arc<Member>>, Option<Position>), OriginError> {
         let is_judged = matches!(run.bookmarks, RunBookmarks::After { .. });
         if !is_judged || run.database.is_empty() || run.class == RunClass::Prefetch {
-            return Ok(None);
+            return Ok((None, None));
         }
-        let mut tries = Tries::within(run.timeout_ms.duration());
-        let leader = self.members.leader(&of_run(run), &mut tries).await?;
+        let leader = self.members.leader(&of_run(run), tries).await?;
         if self.members.is_alone(key) {
-            return Ok(None);
+            return Ok((None, None));
         }
         let within = Millis(READER_ASK_MS_MAX).min(run.timeout_ms).duration();
         let reader = self.members.reader(key, &leader).filter(|_| !may_name_graph(&run.statement));
         let known = self.members.known(&run.database);
         let own = async { reader.as_ref()?.origin.applied(run, known?, within).await };
         let of = question_of(run);
-        let newest = self.newest(&of, run.timeout_ms);
+        let newest = self.ask(&of, tries, |leader| {
+            let of = &of;
+            async move { leader.origin.newest(of, of.timeout_ms).await }.boxed()
+        });
         let (newest, own) = tokio::join!(newest, own);
-        let keeps_up = |reader: &Arc<Member>| {
-            newest
-                .as_ref()
-                .ok()
-                .copied()
-                .flatten()
-                .zip(own)
-                .is_some_and(|ids| self.members.keeps_up(reader, ids))
-        };
-        let chosen = reader.filter(keeps_up);
-        newest.map(|_| chosen)
+        let newest = newest?;
+        let keeps_up =
+            |reader: &Arc<Member>| newest.zip(own).is_some_and(|ids| self.members.keeps_up(reader, ids));
+        Ok((reader.filter(keeps_up), newest))
     }
 
     /// Asks the leader of a database, and whether it still is the leader then. One that has lost its office may know less than the
@@ -134,18 +146,22 @@ impl RoutedOrigin {
     async fn ask<'w, T>(
         &self,
         of: &'w WriteOf,
-        timeout_ms: Millis,
+        tries: &mut Tries,
         question: impl Fn(Arc<Member>) -> BoxFuture<'w, Result<T, OriginError>> + Send + Sync,
     ) -> Result<T, OriginError> {
         let whom =
             Whom { identity: &of.identity, database: &of.database, impersonated: of.impersonated.as_deref() };
         let key = self.members.key_of(&whom);
-        let mut tries = Tries::within(timeout_ms.duration());
         loop {
-            let leader = self.members.leader(&whom, &mut tries).await?;
+            let leader = self.members.leader(&whom, tries).await?;
             let error = match question(Arc::clone(&leader)).await {
-                Ok(answer) if self.members.still_leads(&key, &whom, &leader).await => return Ok(answer),
-                Ok(_) => OriginFault::Transient(fault::no_leader(&of.database, "it has changed")).into(),
+                Ok(answer) => match self.members.still_leads(&key, &whom, &leader).await {
+                    Ok(true) => return Ok(answer),
+                    Ok(false) => {
+                        OriginFault::Transient(fault::no_leader(&of.database, "it has changed")).into()
+                    }
+                    Err(error) => return Err(error),
+                },
                 Err(error) => {
                     self.members.saw(&key, &leader, &error);
                     error
@@ -178,13 +194,27 @@ fn question_of(run: &OriginRun) -> WriteOf {
     }
 }
 
+fn tries_of(run: &OriginRun) -> Tries {
+    Tries::within(run.timeout_ms.duration())
+}
+
+/// The run, which carries this position too. What the node knows of the database may be forgotten, or be another one, by the time
+/// that the run is sent.
+fn after(run: &OriginRun, newest: Position) -> OriginRun {
+    let mut bound = run.clone();
+    if let RunBookmarks::After { client, .. } = &mut bound.bookmarks {
+        client.add(newest);
+    }
+    bound
+}
+
 fn of_run(run: &OriginRun) -> Whom<'_> {
     Whom { identity: &run.identity, database: &run.database, impersonated: run.impersonated.as_deref() }
 }
 
 /// Whether a run that has failed so may be sent to another member.
 fn may_repeat(run: &OriginRun, fault: MemberFault, error: &OriginError) -> bool {
-    let (is_read, is_unseen) = (run.mode == AccessMode::Read, is_unseen(error));
+    let (is_read, is_unseen) = (run.mode == AccessMode::Read, is_unseen(run, error));
     match fault {
         MemberFault::NotLeader => {
             is_unseen && (is_read || Parts::of(&run.statement, &run.params) == Parts::None)
@@ -195,8 +225,8 @@ fn may_repeat(run: &OriginRun, fault: MemberFault, error: &OriginError) -> bool 
 }
 
 /// Whether nobody has seen anything of a run that failed: a client that reads along gets the columns first.
-fn is_unseen(error: &OriginError) -> bool {
-    error.fields.is_none()
+fn is_unseen(run: &OriginRun, error: &OriginError) -> bool {
+    error.fields.is_none() || run.live.is_none() && error.records.is_empty()
 }
 
 /// The end of a run that no member has taken: drivers try again later.
@@ -216,16 +246,20 @@ impl Origin for RoutedOrigin {
         if run.mode == AccessMode::Read {
             return self.read(run).await;
         }
-        self.at_leader(run, |leader| async move { leader.origin.run(run).await }.boxed()).await
+        self.at_leader(run, &mut tries_of(run), |leader| async move { leader.origin.run(run).await }.boxed())
+            .await
     }
 
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
-        self.at_leader(run, |leader| async move { leader.origin.kind(run).await }.boxed()).await
+        self.at_leader(run, &mut tries_of(run), |leader| async move { leader.origin.kind(run).await }.boxed())
+            .await
     }
 
     async fn newest(&self, of: &WriteOf, timeout_ms: Millis) -> Result<Option<Position>, OriginError> {
-        self.ask(of, timeout_ms, |leader| async move { leader.origin.newest(of, timeout_ms).await }.boxed())
-            .await
+        self.ask(of, &mut Tries::within(timeout_ms.duration()), |leader| {
+            async move { leader.origin.newest(of, timeout_ms).await }.boxed()
+        })
+        .await
     }
 
     async fn newest_and_run(
@@ -233,15 +267,17 @@ impl Origin for RoutedOrigin {
         of: &WriteOf,
         timeout_ms: Millis,
     ) -> Result<Option<(Position, Option<ServerRun>)>, OriginError> {
-        self.ask(of, timeout_ms, |leader| {
+        self.ask(of, &mut Tries::within(timeout_ms.duration()), |leader| {
             async move { leader.origin.newest_and_run(of, timeout_ms).await }.boxed()
         })
         .await
     }
 
-    /// At the member that speaks for the cluster, and at the others if that one is gone.
+    /// At the leader of `system`, where passwords are changed, if it is known; else at the member that speaks for the cluster, and
+    /// at the others if that one is gone.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
-        let verified = self.members.main().origin.verify(identity).await;
+        let leader = self.members.known_leader_of_system();
+        let verified = leader.unwrap_or_else(|| self.members.main()).origin.verify(identity).await;
         match verified {
             Err(OriginError { kind: OriginFault::Unreachable(_) | OriginFault::Cut(_), .. })
                 if self.members.is_reachable() =>

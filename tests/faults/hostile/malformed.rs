@@ -27,6 +27,19 @@ fn with(target: &[u8], lines: &[u8], body: &[u8]) -> Vec<u8> {
     [&start.concat()[..], http::login().as_bytes(), lines, length.as_bytes(), body].concat()
 }
 
+/// A query's head, with this length for its body.
+fn announced(bytes: usize) -> Vec<u8> {
+    let head = String::from_utf8(with(QUERY, b"", b"")).unwrap();
+    head.replace("content-length: 0", &format!("content-length: {bytes}")).into_bytes()
+}
+
+/// A query whose body has this length, and does not say so.
+fn chunked(bytes: usize) -> Vec<u8> {
+    let head = String::from_utf8(with(QUERY, b"", b"")).unwrap();
+    let head = head.replace("content-length: 0", "transfer-encoding: chunked");
+    [format!("{head}{bytes:x}\r\n").into_bytes(), vec![b' '; bytes], b"\r\n0\r\n\r\n".to_vec()].concat()
+}
+
 const QUERY: &[u8] = b"/db/neo4j/query/v2";
 
 /// Name, bytes, status, end of the code.
@@ -80,7 +93,8 @@ fn cases() -> Vec<Case> {
         ("a field of 40,000 bytes", with(QUERY, &line(40_000), BODY.as_bytes()), 431, ".HeadTooLarge"),
         ("a field of 10 MB", with(QUERY, &line(10 << 20), BODY.as_bytes()), 431, ".HeadTooLarge"),
         ("a target of 64 KB", with(&[b"/", &[b'x'; 64 << 10][..]].concat(), b"", b""), 431, ".HeadTooLarge"),
-        ("a body of 5 MB", with(QUERY, b"", &vec![b' '; 5 << 20]), 413, ".RequestTooLarge"),
+        ("a body of 5 MB without a length", chunked(5 << 20), 413, ".RequestTooLarge"),
+        ("a body over node.message_max", announced(64 << 20 | 1), 413, ".RequestTooLarge"),
         ("a stranger's body of 5 MB", stranger(5 << 20), 401, ".Unauthorized"),
         ("a stranger's body", stranger(64 << 10), 401, ".Unauthorized"),
         ("rubbish", vec![0xa5; 100 << 10], 400, ".HeadUnreadable"),

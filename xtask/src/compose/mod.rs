@@ -139,6 +139,7 @@ impl Compose {
             command.env("HOPCACHE_NEO4J_BOLT_PORT", bolt.to_string());
             command.env("HOPCACHE_ADMIN_PORT", admin.to_string());
             command.env("HOPCACHE_EDGE_SUBNET", format!("{network}.0/24"));
+            command.env("HOPCACHE_EDGE_RANGE", format!("{network}.128/25"));
             command.env("HOPCACHE_BALANCER_ADDR", format!("{network}.10"));
         }
         if let Some(restart) = self.restart {

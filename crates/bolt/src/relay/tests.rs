@@ -77,3 +77,43 @@ async fn a_relay_breaks_when_its_server_takes_nothing() {
     assert!(relay.flush().await.is_err());
     assert_eq!(begun.elapsed(), LIMIT);
 }
+
+/// A statement that ended before RESET came has ended, and may have committed a write. One whose records are lost is not shown.
+#[tokio::test]
+async fn a_reset_tells_how_the_last_request_ended() {
+    let options = RelayOptions {
+        user_agent: "test".to_owned(),
+        connect_timeout: LIMIT,
+        reset_timeout: LIMIT,
+        silence_max: LIMIT,
+        roots: Roots::of_system(),
+        routed: None,
+    };
+    let (run, ended) = (vec![0xB1, 0x70, 0xA1, 0x81, b'f', 0x01], vec![0xB1, 0x70, 0xA0]);
+    let (failed, ignored, record) = (vec![0xB1, 0x7F, 0xA0], vec![0xB0, 0x7E], vec![0xB1, 0x71, 0x90]);
+    let bytes = |message: &Vec<u8>| Bytes::from(message.clone());
+    // What comes before RESET's own answer, how many of that is read before, and what RESET tells.
+    for (replies, read, told) in [
+        (vec![&run, &ended], 1, Interrupted::Ended(bytes(&ended))),
+        (vec![&run, &ended], 2, Interrupted::Ended(bytes(&ended))),
+        (vec![&run, &ended], 0, Interrupted::Ended(bytes(&ended))),
+        (vec![&run, &record, &ended], 1, Interrupted::EndedUnseen),
+        (vec![&run, &failed], 1, Interrupted::Failed(bytes(&failed))),
+        (vec![&failed, &ignored], 0, Interrupted::Failed(bytes(&failed))),
+        (vec![&run, &ignored], 1, Interrupted::Unknown),
+    ] {
+        let (mut relay, mut far) = relay();
+        relay.queue(&bare(Kind::Run.signature().0));
+        relay.queue(&bare(Kind::Pull.signature().0));
+        for reply in replies.iter().copied().chain([&ended]) {
+            let mut framed = Vec::new();
+            frame(&mut framed, reply);
+            far.write_all(&framed).await.unwrap();
+        }
+        for _ in 0..read {
+            relay.receive().await.unwrap();
+        }
+        assert_eq!(relay.reset(&options).await.unwrap(), told, "{replies:02X?}");
+        assert!(relay.is_clean());
+    }
+}

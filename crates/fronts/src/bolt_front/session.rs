@@ -23,6 +23,7 @@ use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, BadRequest, Ending, Kind, Machine, ReceivedMessage, Request, State, Take, Version, reply,
 };
+use hopcache_bolt::{Interrupted, metadata};
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::identity::Identity;
@@ -109,6 +110,8 @@ pub(crate) struct Session {
     pub(super) raw: Vec<u8>,
     /// Whether the present request is counted.
     is_counted: bool,
+    /// Whether nothing of the statement, or transaction, is committed if its member refuses it: a client may run it again.
+    may_run_again: bool,
 }
 
 impl Session {
@@ -133,6 +136,7 @@ impl Session {
             relay: None,
             raw: Vec::new(),
             is_counted: false,
+            may_run_again: true,
         }
     }
 
@@ -211,24 +215,33 @@ impl Session {
     }
 
     /// A request was dropped half way, because a RESET waits. As at Neo4j, the statement that was running has failed. If it was running
-    /// at Neo4j, it is ended there now, and fails in Neo4j's own words.
+    /// at Neo4j, it is ended there now, and fails in Neo4j's own words. The end of one that had ended by itself is not taken
+    /// back: its write is committed.
     pub(super) async fn interrupted(&mut self, kind: Kind) {
         self.machine.interrupt();
         self.result = None;
         if !matches!(kind, Kind::Run | Kind::Pull | Kind::Discard) {
             return reply::ignored(self.out.bytes());
         }
-        self.transaction = None;
+        let commits_itself = self.transaction.take().is_none();
         match self.reset_relay().await {
-            Some(failure) => append_as_is(self.out.bytes(), &failure),
-            None => BoltFailure::terminated().append(self.out.bytes(), self.version),
+            Interrupted::Failed(failure) => append_as_is(self.out.bytes(), &failure),
+            Interrupted::Ended(success) if kind != Kind::Run => match ending_of(&success, commits_itself) {
+                PullEnding::Whole => append_as_is(self.out.bytes(), &success),
+                PullEnding::Part => reply::ignored(self.out.bytes()),
+                PullEnding::Other => BoltFailure::terminated().append(self.out.bytes(), self.version),
+            },
+            Interrupted::EndedUnseen if kind != Kind::Run => reply::ignored(self.out.bytes()),
+            _ => BoltFailure::terminated().append(self.out.bytes(), self.version),
         }
     }
 
-    /// Ends what is open at Neo4j. Returns Neo4j's FAILURE of what was running.
-    async fn reset_relay(&mut self) -> Option<Bytes> {
-        let relay = self.relay.take()?;
-        if relay.is_clean() { None } else { relay.reset().await }
+    /// Ends what is open at Neo4j. Returns what Neo4j says of what was running.
+    async fn reset_relay(&mut self) -> Interrupted {
+        match self.relay.take() {
+            Some(relay) if !relay.is_clean() => relay.reset().await,
+            _ => Interrupted::Unknown,
+        }
     }
 
     /// A RESET waits: all requests before it are ignored.
@@ -431,5 +444,53 @@ impl Session {
     async fn reset(&mut self) {
         (self.result, self.transaction) = (None, None);
         self.reset_relay().await;
+    }
+}
+
+/// What a SUCCESS before a RESET was the answer to.
+#[derive(Debug, PartialEq, Eq)]
+enum PullEnding {
+    /// The end of the result.
+    Whole,
+    /// More of the result was left, and RESET has forgotten that.
+    Part,
+    /// RUN, or a PULL whose COMMIT this node has not sent: RESET has rolled that back.
+    Other,
+}
+
+/// What is committed has a bookmark.
+fn ending_of(success: &[u8], commits_itself: bool) -> PullEnding {
+    let Ok(metadata) = metadata(success) else { return PullEnding::Other };
+    if metadata.get("has_more") == Some(&Value::Bool(true)) {
+        return PullEnding::Part;
+    }
+    let is_of_run = metadata.get("fields").is_some();
+    let is_committed = metadata.get("bookmark").is_some();
+    if is_of_run || commits_itself && !is_committed { PullEnding::Other } else { PullEnding::Whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::Writer;
+
+    use super::*;
+
+    /// A SUCCESS is passed on behind a RESET only where it is the end of what the client asked.
+    #[test]
+    fn only_the_end_of_a_result_is_passed_on() {
+        let of = |pairs: &[(&str, Value)], commits_itself| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let mut writer = Writer::new();
+            writer.structure(0x70, 1);
+            writer.value(&Value::Map(pairs.collect()));
+            ending_of(&writer.into_bytes(), commits_itself)
+        };
+        let (kind, bookmark) = (("type", Value::from("rw")), ("bookmark", Value::from("FB:1")));
+        assert_eq!(of(&[kind.clone(), bookmark], true), PullEnding::Whole);
+        assert_eq!(of(std::slice::from_ref(&kind), false), PullEnding::Whole, "the client has not committed");
+        assert_eq!(of(&[kind], true), PullEnding::Other, "its COMMIT was not sent");
+        assert_eq!(of(&[("has_more", Value::Bool(true))], true), PullEnding::Part);
+        assert_eq!(of(&[("fields", Value::List(Vec::new()))], false), PullEnding::Other);
+        assert_eq!(ending_of(b"", true), PullEnding::Other);
     }
 }

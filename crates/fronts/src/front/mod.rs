@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ask`] | which query a request asks for, or why it is refused |
 //! | [`request_cache`], [`known_ask`] | whether a request is byte for byte one that was read before |
+//! | `arriving` | how long a body may take, and what room it has |
 //! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
@@ -15,6 +16,7 @@
 
 pub mod answer;
 pub(crate) mod answer_budget;
+mod arriving;
 pub mod ask;
 mod auth_errors;
 pub(crate) mod directives;
@@ -30,7 +32,7 @@ pub mod transactions;
 pub(crate) use query_api_renderer::QueryApiRenderer;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -38,16 +40,13 @@ use axum::extract::State;
 use axum::routing::{MethodRouter, get, options};
 use bytes::Bytes;
 use hopcache_config::{OriginAuth, OriginUri, Settings};
-use hopcache_core::limits::{
-    BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX, body_room_bytes,
-};
+use hopcache_core::limits::{STRANGERS_BODY_BYTES_MAX, body_room_bytes};
 use hopcache_engine::Engine;
 use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
 use hopcache_neo4j::fault::{is_credential_refusal, must_change_password};
-use hopcache_net::body::{whole, within};
 use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::client_addr;
 use hopcache_net::crowding::{CrowdedBy, CrowdedOut};
@@ -59,7 +58,7 @@ use hopcache_ops::traces::AnsweredRequest;
 use http::header::{CONNECTION, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{Either, Full, Limited};
+use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use tokio_util::task::AbortOnDropHandle;
@@ -312,8 +311,8 @@ impl Front {
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
             whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
         }
-        let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
-        let body = read_body(body, self.shared.message_bytes_max).await?;
+        let budget = (&*self.shared.bodies, whose.as_ref());
+        let (body, room) = arriving::read_body(body, self.shared.message_bytes_max, budget).await?;
         // The body is not held while the query runs: the ask has all of it.
         self.ask_of(head, body, room).await
     }
@@ -452,32 +451,4 @@ fn crowded_out(why: CrowdedOut) -> Refusal {
         CrowdedBy::All => (StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.Overloaded"),
     };
     Refusal::own(status, code, why.to_string())
-}
-
-/// The whole body, within its bounds of size and time (F31). One without a length has room for [`REQUEST_BODY_BYTES_MAX`].
-async fn read_body(body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
-    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-    let bytes_max = if announced.is_some() { bytes_max } else { bytes_max.min(REQUEST_BODY_BYTES_MAX) };
-    let limit_ms =
-        BODY_TIMEOUT_MS * (1 + (announced.unwrap_or(0).min(bytes_max) / REQUEST_BODY_BYTES_MAX) as u64);
-    match within(Duration::from_millis(limit_ms), whole(Limited::new(body, bytes_max))).await {
-        Some(Ok(body)) => Ok(body),
-        Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refusal::own(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "Hopcache.ClientError.RequestTooLarge",
-            format!(
-                "The request body is over {bytes_max} bytes (node.message_max; 4 MiB without a Content-Length). Send large data in several requests."
-            ),
-        )),
-        Some(Err(_)) => Err(Refusal::own(
-            StatusCode::BAD_REQUEST,
-            "Hopcache.ClientError.BodyCut",
-            "The request body ended before its announced length.".to_owned(),
-        )),
-        None => Err(Refusal::own(
-            StatusCode::REQUEST_TIMEOUT,
-            "Hopcache.ClientError.BodyTooSlow",
-            format!("The request body did not arrive within {limit_ms} ms."),
-        )),
-    }
 }

@@ -9,6 +9,7 @@ use hopcache_core::limits::ROUTING_WAIT_MS_MAX;
 use hopcache_core::routing_table::MemberFault;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::Parts;
+use hopcache_neo4j::fault::READ_ONLY_CODE;
 use hopcache_neo4j::members::Tries;
 use hopcache_neo4j::relays::Relays;
 use hopcache_neo4j::updates::WriteWords;
@@ -20,6 +21,12 @@ use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::StatementOptions;
 
 impl Session {
+    /// Takes note of a statement that goes to Neo4j now, by itself or in a transaction.
+    pub(super) fn note_parts(&mut self, words: &WriteWords) {
+        let is_whole_yet = self.transaction.is_none() || self.may_run_again;
+        self.may_run_again = is_whole_yet && words.parts == Parts::None;
+    }
+
     /// Whether a statement that Neo4j has refused so may be sent to another member: it is by itself, and no part of it can have been
     /// committed before.
     pub(super) fn may_run_elsewhere(&self, words: &WriteWords, refused: &[u8]) -> bool {
@@ -34,21 +41,28 @@ impl Session {
     ) -> Result<Value, RequestError> {
         let mut tries = Tries::within(Millis(ROUTING_WAIT_MS_MAX).duration());
         while self.out.wait_for(tries.again()).await? {
-            self.relay = None;
+            let before = self.relay.take().and_then(|relay| relay.member().cloned());
             self.need_relay(options).await?;
             self.queue_run(statement, is_wrapped)?;
             match self.answer_to_run(is_wrapped).await {
                 Err(RequestError::Neo4j(message)) if self.is_not_led(&message) => refused = message,
                 ended => return ended,
             }
+            let member = self.relay.as_ref().and_then(|relay| relay.member());
+            if code_of(&refused) == READ_ONLY_CODE && before.as_ref() == member {
+                // The cluster has named it again: it leads the database, which is read-only.
+                self.may_run_again = false;
+                break;
+            }
         }
         Err(RequestError::Neo4j(refused))
     }
 
-    /// An error as the client gets it: not the refusal of a member that does not lead the database.
+    /// An error as the client gets it: not the refusal of a member that does not lead the database. Where parts of a statement may have
+    /// been committed it stays as it is: nobody is to run that again unasked.
     pub(super) fn as_told(&self, error: RequestError) -> RequestError {
         match &error {
-            RequestError::Neo4j(message) if self.is_not_led(message) => {
+            RequestError::Neo4j(message) if self.may_run_again && self.is_not_led(message) => {
                 BoltFailure::new(UNAVAILABLE, NOT_LED).into()
             }
             _ => error,

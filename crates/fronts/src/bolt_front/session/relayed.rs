@@ -105,6 +105,7 @@ impl Session {
             None => options.clone(),
         };
         self.transaction_has_words(&words);
+        self.note_parts(&words);
         let is_wrapped = self.is_wrapped(&words);
         let write = match &may_commit {
             Some(options) if words.may_write => {

@@ -114,6 +114,7 @@ impl Session {
     /// bookmarks.
     pub(super) async fn begin(&mut self, extra: ExtraBytes, room: SharedRoom) -> Result<Value, RequestError> {
         self.check_stays()?;
+        self.may_run_again = true;
         let (options, begin) = self.begin_of(&extra)?;
         drop(extra);
         let identity = self.login()?.identity.clone();

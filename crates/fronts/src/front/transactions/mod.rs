@@ -42,8 +42,9 @@ use hyper::body::{Body as _, Incoming};
 use self::endpoint::{Endpoint, Verb};
 use self::holder::{Holder, RequestHistory};
 use super::answer::{ANY_ORIGIN, Reply};
+use super::arriving::read_body;
 use super::refusal::Refusal;
-use super::{Front, ask, crowded_out, read_body};
+use super::{Front, ask};
 use crate::credentials::Standing;
 use crate::databases::Databases;
 use crate::transactions::OpenTransactions;
@@ -169,9 +170,9 @@ impl Front {
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
             whose = Some(Box::pin(self.check_sender(&head)).await?.0.fingerprint);
         }
-        let room = self.shared.bodies.for_body(&body, whose.as_ref()).await.map_err(crowded_out)?;
         // The holder may be another node, whose messages are as long.
-        let body = read_body(body, REQUEST_BODY_BYTES_MAX).await?;
+        let budget = (&*self.shared.bodies, whose.as_ref());
+        let (body, room) = read_body(body, REQUEST_BODY_BYTES_MAX, budget).await?;
         let (identity, standing) = self.check_sender(&head).await?;
         let arrived = ArrivedRequest { head, room: room.shrunk_to(body.len()), body, identity, standing };
         match self.holder_of(endpoint) {
