@@ -1,7 +1,7 @@
 //! A write that says by which values it found what it changed ends only what may have found the same, on all nodes, however they hear of
 //! it.
 
-use hopcache_sim::world::write_statement::{WRITE_ALL_LEFT, WRITE_BOTH, WRITE_MOVED, WRITE_ONE};
+use hopcache_sim::world::write_statement::{WRITE_ALL_LEFT, WRITE_BOTH, WRITE_MOVED, WRITE_ONE, WRITE_RIGHT};
 
 use super::proofs::{BOUND_MS, LONG_MS, WATCH_MS, warm_world};
 use super::{proved, warm, world_of};
