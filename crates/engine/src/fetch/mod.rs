@@ -304,17 +304,16 @@ impl Fetch {
     ///   we read X · a purge detaches our seat · the purge empties memory · we keep X · we see the detached seat,
     ///   remove X.
     ///
-    /// A commit that waits goes into the queue. If an invalidation came during the run, it is sent first, so that the answer
-    /// says what has become of it.
+    /// A commit that waits goes into the queue. If there is no room for its copy, it is sent first. If an invalidation came
+    /// during the run, it is too, so that the answer says what has become of it.
     pub(crate) async fn keep<V: Clone + Send + Sync>(
         &self,
         seat: &Leader<QueryKey, V>,
         job: &FetchJob,
         (mut result, mut commit): (FetchResult, Option<QueuedCommit>),
     ) -> FetchResult {
-        if !seat.is_attached()
-            && let Some(commit) = commit.take()
-        {
+        let may_wait = |commit: &mut QueuedCommit| commit.fits() && seat.is_attached();
+        if let Some(commit) = commit.take_if(|commit| !may_wait(commit)) {
             result = result.kept(self.commits.send_now(commit).await);
         }
         self.keep_in_memory(job, &result);
