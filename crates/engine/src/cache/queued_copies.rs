@@ -16,8 +16,9 @@
 //! only hidden: one whose lease is younger than the purge is stored.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::Token;
@@ -28,20 +29,37 @@ use tokio::sync::Notify;
 use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::model::ports::Scope;
 
+/// Parts of the table, each under a lock of its own, so that readers of different keys seldom wait for each other.
+const PARTS: usize = 16;
+
 /// The copies by key.
 #[derive(Default)]
 pub(crate) struct QueuedCopies {
-    table: Mutex<Table>,
-    /// The length of the table. A reader takes no lock while it is zero.
+    parts: [Mutex<ByKey>; PARTS],
+    /// The number of keys. A reader takes no lock while it is zero.
     len: AtomicUsize,
+    serial: AtomicU64,
     /// Wakes those who wait for a key's commit.
     left: Notify,
 }
 
+type ByKey = HashMap<QueryKey, Queued, BuildHasherDefault<OfDigest>>;
+
+/// A key is a keyed digest already: its first bytes are its hash.
 #[derive(Default)]
-struct Table {
-    by_key: HashMap<QueryKey, Queued>,
-    serial: u64,
+struct OfDigest(u64);
+
+impl Hasher for OfDigest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+    }
+
+    /// The length of the digest.
+    fn write_usize(&mut self, _len: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Queued {
@@ -84,12 +102,13 @@ impl QueuedCopies {
         copy: Option<SharedCopy>,
         lease_ends: MonoTime,
     ) -> QueuedMark {
-        let mut table = self.table.lock();
-        table.serial += 1;
-        let serial = table.serial;
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let queued = Queued { serial, token, copy, lease_ends, is_hidden: false, is_dropped: false };
-        table.by_key.insert(key, queued);
-        self.note_len(&table);
+        let mut part = self.part(&key).lock();
+        if part.insert(key, queued).is_none() {
+            self.len.fetch_add(1, Ordering::Release);
+        }
+        drop(part);
         QueuedMark { copies: Arc::clone(self), key, serial }
     }
 
@@ -98,8 +117,8 @@ impl QueuedCopies {
         if self.len.load(Ordering::Acquire) == 0 {
             return QueuedLook::Nothing;
         }
-        let table = self.table.lock();
-        match table.by_key.get(key) {
+        let part = self.part(key).lock();
+        match part.get(key) {
             Some(queued) if queued.is_hidden => QueuedLook::Nothing,
             Some(queued) if now() >= queued.lease_ends => QueuedLook::Lapsed,
             Some(Queued { copy: Some(copy), .. }) => QueuedLook::Copy(SharedCopy::clone(copy)),
@@ -147,7 +166,7 @@ impl QueuedCopies {
         if self.len.load(Ordering::Acquire) == 0 {
             return;
         }
-        if let Some(queued) = self.table.lock().by_key.get_mut(key) {
+        if let Some(queued) = self.part(key).lock().get_mut(key) {
             change(queued);
         }
     }
@@ -160,25 +179,29 @@ impl QueuedCopies {
         if self.len.load(Ordering::Acquire) == 0 {
             return;
         }
-        for (key, queued) in &mut self.table.lock().by_key {
-            if covers(key, queued.copy.as_deref()) {
-                change(queued);
+        for part in &self.parts {
+            for (key, queued) in &mut *part.lock() {
+                if covers(key, queued.copy.as_deref()) {
+                    change(queued);
+                }
             }
         }
     }
 
     /// Shows every copy.
     pub(crate) fn look_at(&self, look: impl Fn(&QueryKey, &MemoryCopy)) {
-        for (key, queued) in &self.table.lock().by_key {
-            if let Some(copy) = &queued.copy {
-                look(key, copy);
+        for part in &self.parts {
+            for (key, queued) in &*part.lock() {
+                if let Some(copy) = &queued.copy {
+                    look(key, copy);
+                }
             }
         }
     }
 
     /// Whether a commit of this key waits, or is under way.
     pub(crate) fn has(&self, key: &QueryKey) -> bool {
-        self.len.load(Ordering::Acquire) != 0 && self.table.lock().by_key.contains_key(key)
+        self.len.load(Ordering::Acquire) != 0 && self.part(key).lock().contains_key(key)
     }
 
     /// Completes when no commit of this key waits or is under way. The caller bounds it.
@@ -195,8 +218,10 @@ impl QueuedCopies {
         }
     }
 
-    fn note_len(&self, table: &Table) {
-        self.len.store(table.by_key.len(), Ordering::Release);
+    fn part(&self, key: &QueryKey) -> &Mutex<ByKey> {
+        // Not of the bytes by which a part finds it.
+        let [.., last] = key.0;
+        &self.parts[usize::from(last) % PARTS]
     }
 }
 
@@ -207,19 +232,19 @@ fn drop_it(queued: &mut Queued) {
 impl QueuedMark {
     /// Whether the result may still be stored: no invalidation has dropped it, and no newer result has taken its place.
     pub(crate) fn may_be_stored(&self) -> bool {
-        let table = self.copies.table.lock();
-        table.by_key.get(&self.key).is_some_and(|queued| queued.serial == self.serial && !queued.is_dropped)
+        let part = self.copies.part(&self.key).lock();
+        part.get(&self.key).is_some_and(|queued| queued.serial == self.serial && !queued.is_dropped)
     }
 }
 
 impl Drop for QueuedMark {
     fn drop(&mut self) {
-        let mut table = self.copies.table.lock();
-        if table.by_key.get(&self.key).is_some_and(|queued| queued.serial == self.serial) {
-            table.by_key.remove(&self.key);
-            self.copies.note_len(&table);
+        let mut part = self.copies.part(&self.key).lock();
+        if part.get(&self.key).is_some_and(|queued| queued.serial == self.serial) {
+            part.remove(&self.key);
+            self.copies.len.fetch_sub(1, Ordering::Release);
         }
-        drop(table);
+        drop(part);
         self.copies.left.notify_waiters();
     }
 }
