@@ -299,6 +299,24 @@ impl Fetch {
         self.leases.give_back_all().await;
     }
 
+    /// As [`Fetch::give_back_leases`], within this time. A slow store takes half of it for the commits at most: the waiters of the
+    /// leases matter as much.
+    pub(crate) async fn give_back_leases_within(&self, wait_ms: Millis) {
+        let until = self.context.now() + wait_ms;
+        self.commits.close();
+        tokio::select! {
+            biased;
+            () = self.commits.empty() => {}
+            () = self.context.sleep(Millis(wait_ms.0 / 2)) => {}
+        }
+        let left_ms = until.since(self.context.now());
+        tokio::select! {
+            biased;
+            () = self.leases.give_back_all() => {}
+            () = self.context.sleep(left_ms) => {}
+        }
+    }
+
     /// Keeps a result in memory, once it is rendered, before the holder of `seat` tells anybody. An invalidation that detached the
     /// seat meanwhile wins, and the copy is removed again:
     ///   we read X · a purge detaches our seat · the purge empties memory · we keep X · we see the detached seat,
