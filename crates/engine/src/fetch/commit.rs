@@ -11,7 +11,8 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::classify::is_read;
-use crate::fetch::commit_queue::{NoPlace, QueuePlace};
+use crate::fetch::commit_places::NoPlace;
+use crate::fetch::commit_queue::QueuePlace;
 use crate::fetch::lease_end::{EndedRun, StoreOffer, or_lapsed};
 use crate::fetch::run::{RunLease, RunTimes, RunUnder, Unleased};
 use crate::fetch::{Fetch, FetchResult};

@@ -27,7 +27,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{
     COMMIT_AWAITED_MS_MAX, COMMIT_BATCH_BYTES_MAX, COMMIT_BATCH_LEN_MAX, COMMIT_LATE_MS, COMMIT_LOAD_GAP_MS,
-    COMMIT_LOAD_WAIT_MS, COMMIT_WAIT_MS_MAX, COMMITS_QUEUED_BYTES_MAX, COMMITS_QUEUED_MAX,
+    COMMIT_LOAD_WAIT_MS, COMMIT_WAIT_MS_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
@@ -36,6 +36,7 @@ use tokio::sync::Notify;
 use crate::cache::copy::SharedCopy;
 use crate::cache::{Cache, QueuedMark, WatchedStore};
 use crate::fetch::commit::brief;
+use crate::fetch::commit_places::{NoPlace, Places};
 use crate::fetch::lease_end::{Ended, EndedRun, StoreOffer, or_lapsed};
 use crate::fetch::leases::HeldLease;
 use crate::model::ask::Query;
@@ -67,64 +68,6 @@ struct State {
     promised: Option<MonoTime>,
     /// Whether the task that sends commits is at work.
     is_sending: bool,
-}
-
-/// Places taken: of commits that wait or are under way, and of results that are about to be kept.
-#[derive(Debug, Default)]
-struct Places {
-    taken: usize,
-    bytes: usize,
-    /// From now on nothing waits.
-    is_closed: bool,
-}
-
-impl Places {
-    /// Takes a place for a copy of so many bytes; `None` for a place without one.
-    fn take(&mut self, bytes: Option<usize>) -> Result<(), NoPlace> {
-        if self.is_closed {
-            return Err(NoPlace::Closed);
-        }
-        if self.taken >= COMMITS_QUEUED_MAX {
-            return Err(NoPlace::Full);
-        }
-        let room = COMMITS_QUEUED_BYTES_MAX.saturating_sub(self.bytes);
-        if bytes.is_some_and(|bytes| bytes > room) {
-            return Err(NoPlace::NoRoom);
-        }
-        self.taken += 1;
-        self.bytes += bytes.unwrap_or(0);
-        Ok(())
-    }
-
-    /// Counts a copy anew, as soon as it is there with what it was rendered to. Returns whether there is room for it.
-    fn weigh(&mut self, before: usize, now: usize) -> bool {
-        let others = self.bytes - before;
-        let has_room = others + now <= COMMITS_QUEUED_BYTES_MAX;
-        if has_room {
-            self.bytes = others + now;
-        }
-        has_room
-    }
-
-    /// Frees a place. Returns whether it was the last one.
-    fn free(&mut self, bytes: Option<usize>) -> bool {
-        self.taken -= 1;
-        self.bytes -= bytes.unwrap_or(0);
-        self.taken == 0
-    }
-}
-
-/// Why a result gets no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoPlace {
-    /// The queue is full.
-    Full,
-    /// There is no room for the copy.
-    NoRoom,
-    /// What waits is late already.
-    Late,
-    /// This node leaves.
-    Closed,
 }
 
 /// A place in the queue. Dropped, it is free.
@@ -254,7 +197,7 @@ impl CommitQueue {
 
     /// Commits that wait or are under way.
     pub(super) fn len(&self) -> usize {
-        self.state.lock().places.taken
+        self.state.lock().places.taken()
     }
 
     /// A place for a copy of so many bytes; `None` for a lease that is given back without an entry.
@@ -485,39 +428,5 @@ impl Drop for Sending<'_> {
         // Without the lock: each of them frees its place.
         drop(state);
         drop(waiting);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// I9: above the bounds of places and of bytes nothing is queued.
-    #[test]
-    fn a_full_queue_takes_no_more() {
-        let mut places = Places::default();
-        let half = COMMITS_QUEUED_BYTES_MAX / 2;
-        assert_eq!([places.take(Some(half)), places.take(Some(half))], [Ok(()); 2]);
-        assert_eq!([places.take(Some(1)), places.take(None)], [Err(NoPlace::NoRoom), Ok(())]);
-        assert!(!places.free(Some(half)));
-        assert_eq!(places.take(Some(1)), Ok(()));
-        assert!(places.weigh(1, half) && !places.weigh(half, half + 1), "with its rendering it has no room");
-        assert_eq!(places.bytes, COMMITS_QUEUED_BYTES_MAX);
-        while places.taken < COMMITS_QUEUED_MAX {
-            assert_eq!(places.take(None), Ok(()));
-        }
-        assert_eq!([places.take(Some(1)), places.take(None)], [Err(NoPlace::Full); 2]);
-        assert!(!places.free(None));
-        assert_eq!(places.take(None), Ok(()));
-    }
-
-    #[test]
-    fn a_closed_queue_takes_nothing_and_empties() {
-        let mut places = Places::default();
-        assert_eq!(places.take(Some(7)), Ok(()));
-        places.is_closed = true;
-        assert_eq!(places.take(None), Err(NoPlace::Closed));
-        assert!(places.free(Some(7)));
-        assert_eq!((places.taken, places.bytes), (0, 0));
     }
 }

@@ -7,6 +7,7 @@
 mod admission;
 mod classify;
 mod commit;
+mod commit_places;
 mod commit_queue;
 mod crowds;
 mod direct;
