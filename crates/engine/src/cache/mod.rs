@@ -209,10 +209,12 @@ impl Cache {
         self.look(key).is_some_and(|now| SharedCopy::ptr_eq(copy, &now))
     }
 
-    /// Keeps a copy until `until`.
+    /// Keeps a copy until `until`, in the place of one whose commit waits.
     pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
         let until = self.kept_until(copy, until);
         self.memory.put(key, SharedCopy::clone(copy), until.since(self.context.now()));
+        // After memory: who finds nothing in the queue looks there next.
+        self.queued.replaced_by(&key, copy);
     }
 
     /// Keeps a copy until `until`, unless a purge came since `before`. For a request without a seat in a table, through
@@ -245,6 +247,13 @@ impl Cache {
     /// The copy in memory that a run under this token has read.
     pub(crate) fn read_under(&self, key: &QueryKey, token: Token) -> Option<SharedCopy> {
         self.memory.get(key).filter(|copy| copy.token() == Some(token))
+    }
+
+    /// Forgets the copy that a run under this token has read.
+    pub(crate) fn remove_read_under(&self, key: &QueryKey, token: Token) {
+        if self.read_under(key, token).is_some() {
+            self.remove(key);
+        }
     }
 
     /// Copies whose commits wait.

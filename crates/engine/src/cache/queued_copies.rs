@@ -8,15 +8,20 @@
 //!   we answer X, and its commit waits · this process is stopped past the lease · another node reads Y, and stores it · this
 //!   process goes on, and answers X from memory until the store has refused the commit (F2).
 //!
+//! A newer result in memory wins over a queued copy. Schedule without that:
+//!   the store has taken X, and its answer is late · a refresh gets the lease, reads Y, and Y is in memory · a reader gets X.
+//!
 //! A purge that reaches this node directly takes its copies out of the queue: they are not committed. A purge that this node
 //! reads of in the store's log has replaced the leases there before, and the store refuses the commits (I3). Such copies are
 //! only hidden: one whose lease is younger than the purge is stored.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hopcache_core::key::QueryKey;
+use hopcache_core::lease::Token;
 use hopcache_core::time::MonoTime;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -24,24 +29,43 @@ use tokio::sync::Notify;
 use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::model::ports::Scope;
 
+/// Parts of the table, each under a lock of its own, so that readers of different keys seldom wait for each other.
+const PARTS: usize = 16;
+
 /// The copies by key.
 #[derive(Default)]
 pub(crate) struct QueuedCopies {
-    table: Mutex<Table>,
-    /// The length of the table. A reader takes no lock while it is zero.
+    parts: [Mutex<ByKey>; PARTS],
+    /// The number of keys. A reader takes no lock while it is zero.
     len: AtomicUsize,
+    serial: AtomicU64,
     /// Wakes those who wait for a key's commit.
     left: Notify,
 }
 
+type ByKey = HashMap<QueryKey, Queued, BuildHasherDefault<OfDigest>>;
+
+/// A key is a keyed digest already: its first bytes are its hash.
 #[derive(Default)]
-struct Table {
-    by_key: HashMap<QueryKey, Queued>,
-    serial: u64,
+struct OfDigest(u64);
+
+impl Hasher for OfDigest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+    }
+
+    /// The length of the digest.
+    fn write_usize(&mut self, _len: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Queued {
     serial: u64,
+    /// Of the run that has read it.
+    token: Token,
     /// `None` if memory alone has it: its lease is given back, and nothing is stored.
     copy: Option<SharedCopy>,
     /// The end of the lease by this node's clock.
@@ -74,15 +98,17 @@ impl QueuedCopies {
     /// Adds a key whose lease ends at `lease_ends`. It takes the place of an older result of the key.
     pub(crate) fn add(
         self: &Arc<Self>,
-        key: QueryKey,
+        (key, token): (QueryKey, Token),
         copy: Option<SharedCopy>,
         lease_ends: MonoTime,
     ) -> QueuedMark {
-        let mut table = self.table.lock();
-        table.serial += 1;
-        let serial = table.serial;
-        table.by_key.insert(key, Queued { serial, copy, lease_ends, is_hidden: false, is_dropped: false });
-        self.note_len(&table);
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let queued = Queued { serial, token, copy, lease_ends, is_hidden: false, is_dropped: false };
+        let mut part = self.part(&key).lock();
+        if part.insert(key, queued).is_none() {
+            self.len.fetch_add(1, Ordering::Release);
+        }
+        drop(part);
         QueuedMark { copies: Arc::clone(self), key, serial }
     }
 
@@ -91,8 +117,8 @@ impl QueuedCopies {
         if self.len.load(Ordering::Acquire) == 0 {
             return QueuedLook::Nothing;
         }
-        let table = self.table.lock();
-        match table.by_key.get(key) {
+        let part = self.part(key).lock();
+        match part.get(key) {
             Some(queued) if queued.is_hidden => QueuedLook::Nothing,
             Some(queued) if now() >= queued.lease_ends => QueuedLook::Lapsed,
             Some(Queued { copy: Some(copy), .. }) => QueuedLook::Copy(SharedCopy::clone(copy)),
@@ -100,21 +126,49 @@ impl QueuedCopies {
         }
     }
 
+    /// Memory keeps this copy of a key from now on. A queued one of another run is older, and is not shown any more. The store
+    /// decides about its commit.
+    pub(super) fn replaced_by(&self, key: &QueryKey, copy: &MemoryCopy) {
+        self.change_key(key, |queued| {
+            if copy.token() != Some(queued.token) {
+                queued.is_hidden = true;
+            }
+        });
+    }
+
     /// What an invalidation covers is neither shown nor stored.
     pub(super) fn drop_covered(&self, scope: &Scope) {
-        self.drop_where(|key, copy| covers(scope, key, copy));
+        self.change_covered(scope, drop_it);
     }
 
     /// What `covers` selects is neither shown nor stored.
     pub(super) fn drop_where(&self, covers: impl Fn(&QueryKey, Option<&MemoryCopy>) -> bool) {
-        self.change_where(covers, |queued| {
-            (queued.copy, queued.is_hidden, queued.is_dropped) = (None, true, true);
-        });
+        self.change_where(covers, drop_it);
     }
 
     /// What an invalidation in the store's log covers is not shown any more.
     pub(super) fn hide_covered(&self, scope: &Scope) {
-        self.change_where(|key, copy| covers(scope, key, copy), |queued| queued.is_hidden = true);
+        self.change_covered(scope, |queued| queued.is_hidden = true);
+    }
+
+    fn change_covered(&self, scope: &Scope, change: impl Fn(&mut Queued)) {
+        match scope {
+            Scope::Key(key) => self.change_key(key, change),
+            // Without a copy nothing is stored, and memory forgets by itself.
+            Scope::Tag(tag) => {
+                self.change_where(|_, copy| copy.is_some_and(|copy| copy.tags().contains(*tag)), change);
+            }
+            Scope::All => self.change_where(|_, _| true, change),
+        }
+    }
+
+    fn change_key(&self, key: &QueryKey, change: impl Fn(&mut Queued)) {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if let Some(queued) = self.part(key).lock().get_mut(key) {
+            change(queued);
+        }
     }
 
     fn change_where(
@@ -125,25 +179,29 @@ impl QueuedCopies {
         if self.len.load(Ordering::Acquire) == 0 {
             return;
         }
-        for (key, queued) in &mut self.table.lock().by_key {
-            if covers(key, queued.copy.as_deref()) {
-                change(queued);
+        for part in &self.parts {
+            for (key, queued) in &mut *part.lock() {
+                if covers(key, queued.copy.as_deref()) {
+                    change(queued);
+                }
             }
         }
     }
 
     /// Shows every copy.
     pub(crate) fn look_at(&self, look: impl Fn(&QueryKey, &MemoryCopy)) {
-        for (key, queued) in &self.table.lock().by_key {
-            if let Some(copy) = &queued.copy {
-                look(key, copy);
+        for part in &self.parts {
+            for (key, queued) in &*part.lock() {
+                if let Some(copy) = &queued.copy {
+                    look(key, copy);
+                }
             }
         }
     }
 
     /// Whether a commit of this key waits, or is under way.
     pub(crate) fn has(&self, key: &QueryKey) -> bool {
-        self.len.load(Ordering::Acquire) != 0 && self.table.lock().by_key.contains_key(key)
+        self.len.load(Ordering::Acquire) != 0 && self.part(key).lock().contains_key(key)
     }
 
     /// Completes when no commit of this key waits or is under way. The caller bounds it.
@@ -160,36 +218,33 @@ impl QueuedCopies {
         }
     }
 
-    fn note_len(&self, table: &Table) {
-        self.len.store(table.by_key.len(), Ordering::Release);
+    fn part(&self, key: &QueryKey) -> &Mutex<ByKey> {
+        // Not of the bytes by which a part finds it.
+        let [.., last] = key.0;
+        &self.parts[usize::from(last) % PARTS]
     }
 }
 
-fn covers(scope: &Scope, key: &QueryKey, copy: Option<&MemoryCopy>) -> bool {
-    match scope {
-        Scope::Key(wanted) => key == wanted,
-        // Without a copy nothing is stored, and memory forgets by itself.
-        Scope::Tag(tag) => copy.is_some_and(|copy| copy.tags().contains(*tag)),
-        Scope::All => true,
-    }
+fn drop_it(queued: &mut Queued) {
+    (queued.copy, queued.is_hidden, queued.is_dropped) = (None, true, true);
 }
 
 impl QueuedMark {
     /// Whether the result may still be stored: no invalidation has dropped it, and no newer result has taken its place.
     pub(crate) fn may_be_stored(&self) -> bool {
-        let table = self.copies.table.lock();
-        table.by_key.get(&self.key).is_some_and(|queued| queued.serial == self.serial && !queued.is_dropped)
+        let part = self.copies.part(&self.key).lock();
+        part.get(&self.key).is_some_and(|queued| queued.serial == self.serial && !queued.is_dropped)
     }
 }
 
 impl Drop for QueuedMark {
     fn drop(&mut self) {
-        let mut table = self.copies.table.lock();
-        if table.by_key.get(&self.key).is_some_and(|queued| queued.serial == self.serial) {
-            table.by_key.remove(&self.key);
-            self.copies.note_len(&table);
+        let mut part = self.copies.part(&self.key).lock();
+        if part.get(&self.key).is_some_and(|queued| queued.serial == self.serial) {
+            part.remove(&self.key);
+            self.copies.len.fetch_sub(1, Ordering::Release);
         }
-        drop(table);
+        drop(part);
         self.copies.left.notify_waiters();
     }
 }
@@ -212,7 +267,11 @@ mod tests {
         MonoTime(ms * 1_000)
     }
 
-    fn copy() -> SharedCopy {
+    fn token(counter: u64) -> Token {
+        Token { counter, nonce: 7 }
+    }
+
+    fn copy(of: u64) -> SharedCopy {
         let ms = Millis(60_000);
         let times =
             CopyTimes { read_started: at(1), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: Millis(5) };
@@ -226,7 +285,7 @@ mod tests {
             range: None,
             marked: None,
         };
-        SharedCopy::new(MemoryCopy::new(&result, times, None, Tags::of_database(DATABASE)))
+        SharedCopy::new(MemoryCopy::new(&result, times, Some(token(of)), Tags::of_database(DATABASE)))
     }
 
     fn is_found(copies: &QueuedCopies, key: u8, now: MonoTime) -> bool {
@@ -235,7 +294,7 @@ mod tests {
 
     fn added(key: u8) -> (Arc<QueuedCopies>, QueuedMark) {
         let copies = Arc::new(QueuedCopies::default());
-        let mark = copies.add(QueryKey([key; 32]), Some(copy()), at(100));
+        let mark = copies.add((QueryKey([key; 32]), token(1)), Some(copy(1)), at(100));
         (copies, mark)
     }
 
@@ -278,10 +337,25 @@ mod tests {
         assert!(!is_found(&copies, 1, at(50)) && mark.may_be_stored());
     }
 
+    /// The schedule at the head of this module: the queue does not mask what memory has got since.
+    #[test]
+    fn a_newer_result_in_memory_is_shown() {
+        let (copies, mark) = added(1);
+        let key = QueryKey([1; 32]);
+        copies.replaced_by(&key, &copy(1));
+        assert!(is_found(&copies, 1, at(50)), "its own result");
+        copies.replaced_by(&QueryKey([2; 32]), &copy(2));
+        assert!(is_found(&copies, 1, at(50)), "another key's");
+        copies.replaced_by(&key, &copy(2));
+        assert!(matches!(copies.look(&key, || at(50)), QueuedLook::Nothing), "memory is looked at");
+        assert!(matches!(copies.look(&key, || at(100)), QueuedLook::Nothing), "and so it is after its lease");
+        assert!(copies.has(&key) && mark.may_be_stored(), "its lease is still to be given back");
+    }
+
     #[test]
     fn a_newer_result_takes_the_place_of_an_older_one() {
         let (copies, older) = added(1);
-        let newer = copies.add(QueryKey([1; 32]), Some(copy()), at(200));
+        let newer = copies.add((QueryKey([1; 32]), token(2)), Some(copy(2)), at(200));
         assert!(!older.may_be_stored() && newer.may_be_stored());
         drop(older);
         assert!(is_found(&copies, 1, at(150)), "the older one's end leaves the newer one in its place");

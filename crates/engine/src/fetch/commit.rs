@@ -11,7 +11,8 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::fetch::classify::is_read;
-use crate::fetch::commit_queue::{NoPlace, QueuePlace};
+use crate::fetch::commit_places::NoPlace;
+use crate::fetch::commit_queue::QueuePlace;
 use crate::fetch::lease_end::{EndedRun, StoreOffer, or_lapsed};
 use crate::fetch::run::{RunLease, RunTimes, RunUnder, Unleased};
 use crate::fetch::{Fetch, FetchResult};
@@ -70,9 +71,10 @@ impl Fetch {
             None if under.unleased == Unleased::Beside => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
             Some(lease) => {
-                let run = EndedRun { query: &job.query, token: lease.token(), copy: &copy, offered };
-                let ended = self.commits.end(&[run]).await;
-                let ended = ended.first().copied().unwrap_or((Kept::Fenced, Some(Detail::Degraded)));
+                let (query, copy) = (Arc::clone(&job.query), Some(SharedCopy::clone(&copy)));
+                let run = EndedRun { query, token: lease.token(), copy, offered };
+                let mut ended = (Kept::Fenced, Some(Detail::Degraded));
+                self.commits.end(&[run], |_, end| ended = end).await;
                 or_lapsed(ended, lease.has_ended(self.context.now()))
             }
         };
@@ -174,7 +176,7 @@ impl Fetch {
         }
         match self.commits.place(bytes) {
             Ok(place) => CommitPlace::InQueue(place),
-            Err(NoPlace::Closed) => CommitPlace::Now,
+            Err(NoPlace::Closed | NoPlace::NoRoom | NoPlace::Late) => CommitPlace::Now,
             Err(NoPlace::Full) => CommitPlace::None,
         }
     }

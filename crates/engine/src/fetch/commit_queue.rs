@@ -10,8 +10,9 @@
 //!
 //! The lease stays held until the commit. A node that competes for the key finds it busy for a little longer, and the fence is
 //! that of every commit (I3). A commit waits for [`COMMIT_LOAD_WAIT_MS`] under load. Otherwise it waits for this node's next
-//! poll of the store, because at a low rate a timer of its own would cost more than the commit. It never waits for longer than
-//! a quarter of its lease.
+//! poll of the store, because at a low rate a timer of its own would cost more than the commit. It waits for a quarter of its
+//! lease at most, and then for the batch that is under way: batches are sent one after the other. Once what waits is late by
+//! [`COMMIT_LATE_MS`], results are committed before their answers.
 //!
 //! A killed node loses what its queue holds: one more run for each of those keys (I2). A leaving node empties its queue before
 //! it gives back its leases. From then on nothing waits.
@@ -25,8 +26,8 @@ use std::sync::Arc;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{
-    COMMIT_AWAITED_MS_MAX, COMMIT_BATCH_BYTES_MAX, COMMIT_BATCH_LEN_MAX, COMMIT_LOAD_GAP_MS,
-    COMMIT_LOAD_WAIT_MS, COMMIT_WAIT_MS_MAX, COMMITS_QUEUED_BYTES_MAX, COMMITS_QUEUED_MAX,
+    COMMIT_AWAITED_MS_MAX, COMMIT_BATCH_BYTES_MAX, COMMIT_BATCH_LEN_MAX, COMMIT_LATE_MS, COMMIT_LOAD_GAP_MS,
+    COMMIT_LOAD_WAIT_MS, COMMIT_WAIT_MS_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
@@ -35,7 +36,8 @@ use tokio::sync::Notify;
 use crate::cache::copy::SharedCopy;
 use crate::cache::{Cache, QueuedMark, WatchedStore};
 use crate::fetch::commit::brief;
-use crate::fetch::lease_end::{EndedRun, StoreOffer, or_lapsed};
+use crate::fetch::commit_places::{NoPlace, Places};
+use crate::fetch::lease_end::{Ended, EndedRun, StoreOffer, or_lapsed};
 use crate::fetch::leases::HeldLease;
 use crate::model::ask::Query;
 use crate::model::context::Context;
@@ -62,49 +64,10 @@ struct State {
     came: MonoTime,
     /// When the next ones are sent.
     due: MonoTime,
+    /// When the first of those that wait was to be sent.
+    promised: Option<MonoTime>,
     /// Whether the task that sends commits is at work.
     is_sending: bool,
-}
-
-/// Places taken: of commits that wait or are under way, and of results that are about to be kept.
-#[derive(Debug, Default)]
-struct Places {
-    taken: usize,
-    bytes: usize,
-    /// From now on nothing waits.
-    is_closed: bool,
-}
-
-impl Places {
-    /// Takes a place for a copy of so many bytes, if there is room for a copy; `None` for a place without one.
-    fn take(&mut self, bytes: Option<usize>) -> Result<Option<usize>, NoPlace> {
-        if self.is_closed {
-            return Err(NoPlace::Closed);
-        }
-        if self.taken >= COMMITS_QUEUED_MAX {
-            return Err(NoPlace::Full);
-        }
-        let bytes = bytes.filter(|bytes| self.bytes + bytes <= COMMITS_QUEUED_BYTES_MAX);
-        self.taken += 1;
-        self.bytes += bytes.unwrap_or(0);
-        Ok(bytes)
-    }
-
-    /// Frees a place. Returns whether it was the last one.
-    fn free(&mut self, bytes: Option<usize>) -> bool {
-        self.taken -= 1;
-        self.bytes -= bytes.unwrap_or(0);
-        self.taken == 0
-    }
-}
-
-/// Why a result gets no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoPlace {
-    /// The queue is full.
-    Full,
-    /// This node leaves.
-    Closed,
 }
 
 /// A place in the queue. Dropped, it is free.
@@ -114,15 +77,44 @@ pub(super) struct QueuePlace {
     bytes: Option<usize>,
 }
 
-/// A result that is answered before its commit. Dropped before that, it gives its lease back.
+/// A result that is answered before its commit. Dropped before that, it gives its lease back, and leaves memory.
 pub(crate) struct QueuedCommit {
     query: Arc<Query>,
-    copy: SharedCopy,
+    /// `None` if nothing is stored: memory alone has the copy then, and may evict it (I9).
+    copy: Option<SharedCopy>,
+    /// Before the lease: what nobody has concluded leaves memory before another node may run.
+    in_memory: InMemory,
     lease: HeldLease,
     /// The end of the lease by this node's clock.
     lease_ends: MonoTime,
     place: QueuePlace,
     mark: Option<QueuedMark>,
+    /// When it is to be sent.
+    due: MonoTime,
+}
+
+/// The copy in memory of a result whose commit waits. If nobody concludes the commit (a panic), nothing fences the copy, and it
+/// leaves memory:
+///   we read X, and answer it · its commit is lost, and its lease is given back · another node reads Y · we serve X for its TTL.
+struct InMemory {
+    cache: Arc<Cache>,
+    key: QueryKey,
+    token: Token,
+    is_concluded: bool,
+}
+
+impl InMemory {
+    fn concluded(mut self) {
+        self.is_concluded = true;
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        if !self.is_concluded {
+            self.cache.remove_read_under(&self.key, self.token);
+        }
+    }
 }
 
 impl std::fmt::Debug for QueuePlace {
@@ -160,8 +152,21 @@ impl QueuedCommit {
         (lease, lease_ends): (HeldLease, MonoTime),
         place: QueuePlace,
     ) -> Self {
-        let (query, copy) = (Arc::clone(query), SharedCopy::clone(copy));
-        Self { query, copy, lease, lease_ends, place, mark: None }
+        let (query, copy) = (Arc::clone(query), place.is_of_entry().then(|| SharedCopy::clone(copy)));
+        let cache = Arc::clone(&place.queue.cache);
+        let in_memory = InMemory { cache, key: query.key, token: lease.token(), is_concluded: false };
+        Self { query, copy, in_memory, lease, lease_ends, place, mark: None, due: MonoTime::default() }
+    }
+
+    /// Counts its copy as it is now. Returns whether there is room for it. If not, it is committed before its answer.
+    pub(super) fn fits(&mut self) -> bool {
+        let now = self.copy.as_ref().map(|copy| copy.weight_bytes());
+        let (Some(before), Some(now)) = (self.place.bytes, now) else { return true };
+        let has_room = self.place.queue.state.lock().places.weigh(before, now);
+        if has_room {
+            self.place.bytes = Some(now);
+        }
+        has_room
     }
 
     fn key(&self) -> &QueryKey {
@@ -192,24 +197,32 @@ impl CommitQueue {
 
     /// Commits that wait or are under way.
     pub(super) fn len(&self) -> usize {
-        self.state.lock().places.taken
+        self.state.lock().places.taken()
     }
 
-    /// A place for a copy of so many bytes; `None` for a lease that is given back without an entry. A copy for which there is
-    /// no room gets such a place too: memory alone keeps it.
+    /// A place for a copy of so many bytes; `None` for a lease that is given back without an entry.
     pub(super) fn place(self: &Arc<Self>, bytes: Option<usize>) -> Result<QueuePlace, NoPlace> {
-        let bytes = self.state.lock().places.take(bytes)?;
+        let now = self.context.now();
+        let mut state = self.state.lock();
+        // A batch under way is slow. What comes now would wait for longer than it may.
+        if state.promised.is_some_and(|due| now >= due + Millis(COMMIT_LATE_MS)) {
+            return Err(NoPlace::Late);
+        }
+        state.places.take(bytes)?;
+        drop(state);
         Ok(QueuePlace { queue: Arc::clone(self), bytes })
     }
 
     /// Takes a commit whose result is in memory.
     pub(super) fn push(self: &Arc<Self>, mut commit: QueuedCommit) {
-        let shown = commit.place.is_of_entry().then(|| SharedCopy::clone(&commit.copy));
-        commit.mark = Some(self.cache.queued().add(*commit.key(), shown, commit.lease_ends));
+        let (of, shown) = ((*commit.key(), commit.token()), commit.copy.clone());
+        commit.mark = Some(self.cache.queued().add(of, shown, commit.lease_ends));
         let now = self.context.now();
         let mut state = self.state.lock();
         let due = now + state.wait_of(commit.lease.lease_ms(), now);
         state.came = now;
+        commit.due = due;
+        state.promised = Some(state.promised.map_or(due, |promised| promised.min(due)));
         let is_sooner = state.waiting.is_empty() || due < state.due;
         if is_sooner {
             state.due = due;
@@ -252,7 +265,8 @@ impl CommitQueue {
     }
 
     /// Waits for the commit of a key if it waits here. For a run whose value replaces the queued one: the store has that first,
-    /// and the lease is free.
+    /// and the lease is free. After [`COMMIT_AWAITED_MS_MAX`] the run competes for the lease as any other, and its result takes
+    /// the queued one's place in memory.
     pub(super) async fn ended(&self, key: &QueryKey) {
         if !self.cache.queued().has(key) {
             return;
@@ -304,32 +318,40 @@ impl CommitQueue {
     }
 
     /// Commits a result before its answer, and returns what has become of it.
-    pub(super) async fn send_now(&self, commit: QueuedCommit) -> (Kept, Option<Detail>) {
-        let sent = self.send(vec![commit]).await;
-        sent.first().copied().unwrap_or((Kept::Fenced, Some(Detail::Degraded)))
+    pub(super) async fn send_now(&self, commit: QueuedCommit) -> Ended {
+        self.send(vec![commit]).await.unwrap_or((Kept::Fenced, Some(Detail::Degraded)))
     }
 
-    async fn send(&self, batch: Vec<QueuedCommit>) -> Vec<(Kept, Option<Detail>)> {
-        let runs: Vec<EndedRun<'_>> = batch.iter().map(|commit| self.ended_run(commit)).collect();
-        let ended = self.end(&runs).await;
-        drop(runs);
-        batch.into_iter().zip(ended).map(|(commit, ended)| self.conclude(commit, ended)).collect()
+    /// Sends commits, and concludes each as soon as its own answer is in. Returns what has become of the last one.
+    async fn send(&self, batch: Vec<QueuedCommit>) -> Option<Ended> {
+        let runs: Vec<EndedRun> = batch.iter().map(|commit| self.ended_run(commit)).collect();
+        let mut batch: Vec<Option<QueuedCommit>> = batch.into_iter().map(Some).collect();
+        let mut last = None;
+        let conclude = |at: usize, ended: Ended| {
+            if let Some(commit) = batch[at].take() {
+                last = Some(self.conclude(commit, ended));
+            }
+        };
+        self.end(&runs, conclude).await;
+        last
     }
 
     /// A queued run, with its entry unless an invalidation has covered it.
-    fn ended_run<'a>(&self, commit: &'a QueuedCommit) -> EndedRun<'a> {
-        let QueuedCommit { query, copy, .. } = commit;
-        let offered = if commit.place.is_of_entry() && !commit.is_dropped() {
-            let entry = self.cache.seal(&query.key, copy, commit.token());
-            entry.map_or(StoreOffer::TooLarge, StoreOffer::Entry)
-        } else {
-            StoreOffer::Nothing
+    fn ended_run(&self, commit: &QueuedCommit) -> EndedRun {
+        let (query, token) = (Arc::clone(&commit.query), commit.token());
+        let copy = commit.copy.clone().filter(|_| !commit.is_dropped());
+        let offered = match &copy {
+            Some(copy) => {
+                let entry = self.cache.seal(&query.key, copy, token);
+                entry.map_or(StoreOffer::TooLarge, StoreOffer::Entry)
+            }
+            None => StoreOffer::Nothing,
         };
-        EndedRun { query, token: commit.token(), copy, offered }
+        EndedRun { query, token, copy, offered }
     }
 
     /// Draws the conclusion from the store's answer: for memory, and for the meters.
-    fn conclude(&self, commit: QueuedCommit, ended: (Kept, Option<Detail>)) -> (Kept, Option<Detail>) {
+    fn conclude(&self, commit: QueuedCommit, ended: Ended) -> Ended {
         let (key, token) = (*commit.key(), commit.token());
         let (kept, detail) = if commit.is_dropped() {
             (Kept::Fenced, Some(Detail::Fenced))
@@ -339,13 +361,11 @@ impl CommitQueue {
         match (kept, detail) {
             (Kept::Stored | Kept::InMemory, _) => {}
             (Kept::Skipped, Some(Detail::Degraded)) => self.shorten(&key, token),
-            _ if self.cache.read_under(&key, token).is_some() => {
-                self.cache.remove(&key);
-            }
-            _ => {}
+            _ => self.cache.remove_read_under(&key, token),
         }
         self.context.note(Event::Commit(kept));
-        let QueuedCommit { lease, mark, place, .. } = commit;
+        let QueuedCommit { in_memory, lease, mark, place, .. } = commit;
+        in_memory.concluded();
         lease.ended();
         // After memory: who waits for this looks there next.
         drop(mark);
@@ -384,7 +404,9 @@ impl State {
             }
             len += 1;
         }
-        self.waiting.drain(..len).collect()
+        let batch = self.waiting.drain(..len).collect();
+        self.promised = self.waiting.iter().map(|commit| commit.due).min();
+        batch
     }
 }
 
@@ -402,40 +424,9 @@ impl Drop for Sending<'_> {
         let mut state = self.queue.state.lock();
         state.is_sending = false;
         let waiting = std::mem::take(&mut state.waiting);
+        state.promised = None;
         // Without the lock: each of them frees its place.
         drop(state);
         drop(waiting);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// I9: above the bound of places nothing is queued. Above that of bytes a lease is given back in the commit's place.
-    #[test]
-    fn a_full_queue_takes_no_more() {
-        let mut places = Places::default();
-        let half = COMMITS_QUEUED_BYTES_MAX / 2;
-        assert_eq!([places.take(Some(half)), places.take(Some(half))], [Ok(Some(half)); 2]);
-        assert_eq!([places.take(Some(1)), places.take(None)], [Ok(None); 2], "no room for a copy");
-        assert!(!places.free(Some(half)));
-        assert_eq!(places.take(Some(1)), Ok(Some(1)));
-        while places.taken < COMMITS_QUEUED_MAX {
-            assert_eq!(places.take(None), Ok(None));
-        }
-        assert_eq!([places.take(Some(1)), places.take(None)], [Err(NoPlace::Full); 2]);
-        assert!(!places.free(None));
-        assert_eq!(places.take(None), Ok(None));
-    }
-
-    #[test]
-    fn a_closed_queue_takes_nothing_and_empties() {
-        let mut places = Places::default();
-        assert_eq!(places.take(Some(7)), Ok(Some(7)));
-        places.is_closed = true;
-        assert_eq!(places.take(None), Err(NoPlace::Closed));
-        assert!(places.free(Some(7)));
-        assert_eq!((places.taken, places.bytes), (0, 0));
     }
 }

@@ -186,11 +186,11 @@ impl Fetch {
                 }
             }
             Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
-                self.won(&competition, (GrantKind::Free, token), (stale.is_some(), None))
+                self.won(&competition, (GrantKind::Free, token, asked), (stale.is_some(), None))
             }
             Ok(Grant::Busy { .. }) => Acquisition::Busy,
             Ok(Grant::Lease { token, kind, stale }) => {
-                self.won(&competition, (kind, token), (stale.is_some(), None))
+                self.won(&competition, (kind, token, asked), (stale.is_some(), None))
             }
         }
     }
@@ -209,13 +209,17 @@ impl Fetch {
         let mut dead = None;
         let mut probe_after = MonoTime::default();
         let mut silences = 0;
+        // The first question in a row of silences. Its grant may be one that was lost.
+        let mut lost = None;
         loop {
             let asked = self.context.now();
             let grant = match dead.take() {
                 None => self.store.get_or_lease(key, competition.ask_at(asked)).await,
                 Some(token) => self.store.steal(key, token, competition.ask_at(asked)).await,
             };
+            let first_asked = lost.unwrap_or(asked);
             if grant.is_ok() {
+                lost = None;
                 // Only consecutive silences count. A node that waits for seconds for another's lease would otherwise
                 // collect enough single ones, and run beside the holder (I2).
                 silences = 0;
@@ -223,7 +227,9 @@ impl Fetch {
             match grant {
                 // A slow store is not gone: a burst that starves the machine must not cause runs without a lease. A
                 // store that stays silent is gone.
-                Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
+                Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => {
+                    (silences, lost) = (silences + 1, Some(first_asked));
+                }
                 Err(_) => return Acquisition::NoStore,
                 Ok(Grant::Value(stored)) => match self.read_stored(&mut competition, &stored, asked).await {
                     Ok(copy) => return Acquisition::Value(copy),
@@ -233,12 +239,13 @@ impl Fetch {
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
                     let (has_entry, stale) =
                         (stale.is_some(), self.stale_copy(&competition, stale, asked).await);
-                    return self.won(&competition, (GrantKind::Free, token), (has_entry, stale));
+                    let granted = (GrantKind::Free, token, first_asked);
+                    return self.won(&competition, granted, (has_entry, stale));
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
                     let (has_entry, stale) =
                         (stale.is_some(), self.stale_copy(&competition, stale, asked).await);
-                    return self.won(&competition, (kind, token), (has_entry, stale));
+                    return self.won(&competition, (kind, token, asked), (has_entry, stale));
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.context.note(Event::LeaseBusy);
@@ -285,13 +292,13 @@ impl Fetch {
     fn won(
         &self,
         competition: &Competition<'_>,
-        (kind, token): (GrantKind, Token),
+        (kind, token, asked): (GrantKind, Token, MonoTime),
         (has_entry, stale): (bool, Option<SharedCopy>),
     ) -> Acquisition {
         debug_assert_eq!(token.nonce, competition.ask.nonce, "I3: a lease with another's token");
         self.context.note(Event::LeaseGrant(kind));
         let key = competition.job.query.key;
-        let lease = self.leases.granted((key, token), competition.ask.lease_ms, has_entry);
+        let lease = self.leases.granted((key, token), (competition.ask.lease_ms, asked), has_entry);
         Acquisition::Lease { lease, stale }
     }
 

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::Token;
 use hopcache_core::limits;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -28,15 +28,16 @@ impl Leases {
         Arc::new(Self { context: context.clone(), store: Arc::clone(store), held: Mutex::default() })
     }
 
-    /// A lease that the store has just granted for `lease_ms`. `has_entry`: with an entry beside it.
+    /// A lease that the store has granted for `lease_ms` to a question of `asked`. `has_entry`: with an entry beside it.
     pub(super) fn granted(
         self: &Arc<Self>,
         (key, token): (QueryKey, Token),
-        lease_ms: Millis,
+        (lease_ms, asked): (Millis, MonoTime),
         has_entry: bool,
     ) -> HeldLease {
         self.held.lock().insert((key, token.nonce), token);
-        HeldLease { leases: Arc::clone(self), key, token, lease_ms, has_entry, is_in_use: true }
+        let ends = asked + lease_ms;
+        HeldLease { leases: Arc::clone(self), key, token, lease_ms, ends, has_entry, is_in_use: true }
     }
 
     /// Leases held.
@@ -68,6 +69,7 @@ pub(crate) struct HeldLease {
     key: QueryKey,
     token: Token,
     lease_ms: Millis,
+    ends: MonoTime,
     has_entry: bool,
     is_in_use: bool,
 }
@@ -82,6 +84,11 @@ impl HeldLease {
     /// renewal would come after this lease had lapsed.
     pub(super) fn lease_ms(&self) -> Millis {
         self.lease_ms
+    }
+
+    /// Its end by this node's clock, without renewals: it counts from when it was asked for.
+    pub(super) fn ends(&self) -> MonoTime {
+        self.ends
     }
 
     /// Whether the store had an entry of the key when it granted the lease. Readers may find that until the commit.

@@ -7,6 +7,7 @@
 mod admission;
 mod classify;
 mod commit;
+mod commit_places;
 mod commit_queue;
 mod crowds;
 mod direct;
@@ -299,22 +300,39 @@ impl Fetch {
         self.leases.give_back_all().await;
     }
 
+    /// As [`Fetch::give_back_leases`], within this time. A slow store takes half of it for the commits at most: the waiters of the
+    /// leases matter as much.
+    pub(crate) async fn give_back_leases_within(&self, wait_ms: Millis) {
+        let until = self.context.now() + wait_ms;
+        self.commits.close();
+        tokio::select! {
+            biased;
+            () = self.commits.empty() => {}
+            () = self.context.sleep(Millis(wait_ms.0 / 2)) => {}
+        }
+        let left_ms = until.since(self.context.now());
+        tokio::select! {
+            biased;
+            () = self.leases.give_back_all() => {}
+            () = self.context.sleep(left_ms) => {}
+        }
+    }
+
     /// Keeps a result in memory, once it is rendered, before the holder of `seat` tells anybody. An invalidation that detached the
     /// seat meanwhile wins, and the copy is removed again:
     ///   we read X · a purge detaches our seat · the purge empties memory · we keep X · we see the detached seat,
     ///   remove X.
     ///
-    /// A commit that waits goes into the queue. If an invalidation came during the run, it is sent first, so that the answer
-    /// says what has become of it.
+    /// A commit that waits goes into the queue. If there is no room for its copy, it is sent first. If an invalidation came
+    /// during the run, it is too, so that the answer says what has become of it.
     pub(crate) async fn keep<V: Clone + Send + Sync>(
         &self,
         seat: &Leader<QueryKey, V>,
         job: &FetchJob,
         (mut result, mut commit): (FetchResult, Option<QueuedCommit>),
     ) -> FetchResult {
-        if !seat.is_attached()
-            && let Some(commit) = commit.take()
-        {
+        let may_wait = |commit: &mut QueuedCommit| commit.fits() && seat.is_attached();
+        if let Some(commit) = commit.take_if(|commit| !may_wait(commit)) {
             result = result.kept(self.commits.send_now(commit).await);
         }
         self.keep_in_memory(job, &result);

@@ -81,8 +81,8 @@ impl Fetch {
     ) -> FetchEnd {
         let lease_ms = held_lease.lease_ms();
         let commits_later = commits_later && !held_lease.has_entry();
-        let ends = self.context.now() + lease_ms;
-        let lease = RunLease::granted(held_lease.token(), (lease_ms, ends), commits_later);
+        let (token, ends) = (held_lease.token(), held_lease.ends());
+        let lease = RunLease::granted(token, (lease_ms, ends), commits_later);
         let under = RunUnder { lease: Some(&lease), provenance, held, ..RunUnder::no_lease(None) };
         let result = tokio::select! {
             biased;
@@ -349,9 +349,7 @@ impl Drop for UnderWay<'_> {
 
 /// The lease that a run holds, and its end by this node's clock.
 ///
-/// It counts from when its holder takes it up, and from when a renewal was asked for, never from the answer. So a grant
-/// that lay in the socket of a stopped node seems to end later than it does. But the read begins after that, and its
-/// value is no older than that of a run without a lease.
+/// It counts from when it, or a renewal, was asked for, never from the answer: a grant may lie in the socket of a stopped node.
 pub(super) struct RunLease {
     token: Token,
     length_ms: Millis,

@@ -97,11 +97,7 @@ impl Path {
         self.context.lifecycle().stop_leading();
         self.refresh.end();
         let flights = self.fetch.flights().len();
-        tokio::select! {
-            biased;
-            () = self.fetch.give_back_leases() => {}
-            () = self.context.sleep(store_wait_ms) => {}
-        }
+        self.fetch.give_back_leases_within(store_wait_ms).await;
         self.context.lifecycle().hand_on_flights();
         flights
     }

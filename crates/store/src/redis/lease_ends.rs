@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use hopcache_core::lease::Commit;
 use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
 use hopcache_engine::ports::{LeaseEnd, Store, StoreError};
-use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind};
+use parking_lot::Mutex;
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
 use super::reply::{ends_connection, store_error};
 use super::scripts::{Repeat, slot_keys};
@@ -43,22 +44,30 @@ impl RedisStore {
         if ends.is_empty() {
             return Vec::new();
         }
+        let beside_lost = Mutex::new(Vec::new());
+        let kept = &beside_lost;
         let exchange = |mut connection: Connection| async move {
             let commands = ends.iter().map(|end| self.command_of(end, false)).collect();
             let mut answers = connection.query_all(commands).await?;
             self.send_unknown(&mut connection, ends, &mut answers).await?;
-            // Its server is not the master any more, or the connection is broken: that is so for all of them.
-            let is_lost = |answer: &RedisResult<i64>| answer.as_ref().is_err_and(ends_connection);
-            match answers.iter().position(is_lost) {
-                Some(at) => answers.swap_remove(at).map(|_| Vec::new()),
+            let (answers, lost) = without_lost(answers);
+            match lost {
                 None => Ok(answers),
+                Some(error) => {
+                    *kept.lock() = answers;
+                    Err(error)
+                }
             }
         };
         // A second commit would be fenced by the first, as a second release by its own.
-        match self.call(Load::Small, Repeat::Never, exchange).await {
-            Ok(answers) => answers.into_iter().map(|answer| self.read_end(answer)).collect(),
-            Err(error) => ends.iter().map(|_| Err(error.clone())).collect(),
-        }
+        let (mut answers, error) = match self.call(Load::Small, Repeat::Never, exchange).await {
+            Ok(answers) => (answers, StoreError::TimedOut),
+            Err(error) => (beside_lost.into_inner(), error),
+        };
+        answers.resize_with(ends.len(), || None);
+        let read =
+            |answer: Option<_>| answer.map_or_else(|| Err(error.clone()), |answer| self.read_end(answer));
+        answers.into_iter().map(read).collect()
     }
 
     /// A server that does not know a script gets its text.
@@ -69,7 +78,7 @@ impl RedisStore {
         answers: &mut [RedisResult<i64>],
     ) -> RedisResult<()> {
         let is_unknown = |answer: &RedisResult<i64>| {
-            let kind = answer.as_ref().err().map(redis::RedisError::kind);
+            let kind = answer.as_ref().err().map(RedisError::kind);
             kind == Some(ErrorKind::Server(ServerErrorKind::NoScript))
         };
         let unknown: Vec<usize> = (0..answers.len()).filter(|at| is_unknown(&answers[*at])).collect();
@@ -103,5 +112,38 @@ impl RedisStore {
             }
             error
         })
+    }
+}
+
+/// The answers without those whose server is not the master any more, or whose connection is broken; and the first of these errors.
+/// Of a cluster, other servers have answered well.
+fn without_lost(answers: Vec<RedisResult<i64>>) -> (Vec<Option<RedisResult<i64>>>, Option<RedisError>) {
+    let mut lost = None;
+    let mut good = Vec::with_capacity(answers.len());
+    for answer in answers {
+        good.push(match answer {
+            Err(error) if ends_connection(&error) => {
+                lost.get_or_insert(error);
+                None
+            }
+            answer => Some(answer),
+        });
+    }
+    (good, lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_server_costs_only_its_own_answers() {
+        let broken = || RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let refused = || RedisError::from((ErrorKind::UnexpectedReturnType, "no number"));
+        let (good, lost) = without_lost(vec![Ok(1), Err(broken()), Err(refused()), Ok(0)]);
+        let good: Vec<_> = good.into_iter().map(|answer| answer.map(Result::ok)).collect();
+        assert_eq!(good, [Some(Some(1)), None, Some(None), Some(Some(0))]);
+        assert!(lost.is_some_and(|error| ends_connection(&error)));
+        assert!(without_lost(vec![Ok(1), Err(refused())]).1.is_none());
     }
 }
