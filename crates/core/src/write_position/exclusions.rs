@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 
 use super::names::{NameId, NameTable};
-use super::{TagPositions, WriteEpoch};
-use crate::bookmark::TransactionId;
+use super::{TagPositions, WriteEpoch, WritePositionTable};
+use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::limits::EXCLUSIONS_MAX;
-use crate::tags::{TagId, Viewer};
+use crate::tags::{Depends, TagId, Viewer};
 
 /// Plain data: two labels, and the tags of the writes that may give a node both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,71 @@ impl Exclusions {
             earliest.map(|place| self.0.remove(&place));
         }
         self.0.insert(place, Exclusion { pair, from, to });
+    }
+}
+
+impl WritePositionTable {
+    /// No node had both of these labels, in a state that a run of this range has read. See [`LabelPair`].
+    pub fn exclude(
+        &mut self,
+        (viewer, pair): (Viewer, LabelPair),
+        (asked, range): (ExclusionsAsked, &ReadRange),
+    ) {
+        let ExclusionsAsked { epoch, rights } = asked;
+        if rights != self.rights {
+            return;
+        }
+        let database = range.to().database;
+        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
+        if let Some(positions) = self.positions.get_mut(&database) {
+            positions.exclude((viewer, pair), (epoch, from, range.to().id), &mut self.names);
+        }
+    }
+
+    /// To be noted before a question for a pair of labels is asked.
+    #[must_use]
+    pub fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
+        let epoch = self.positions.get(&database).map(|positions| positions.all().epoch);
+        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights }
+    }
+
+    /// Rights have changed: who saw no node with two labels may see one now. An answer that is under way counts for nothing. Returns
+    /// whether anything was forgotten.
+    pub fn forget_exclusions(&mut self) -> bool {
+        self.rights = self.rights.wrapping_add(1);
+        let mut had_any = false;
+        for positions in self.positions.values_mut() {
+            had_any |= positions.exclusions.forget();
+        }
+        had_any
+    }
+
+    /// What this node knows of all transactions of a database, by the numbering of this epoch. Returns whether it may end more than before.
+    pub fn account(&mut self, database: DatabaseUuid, (epoch, of): (WriteEpoch, Accounted)) -> bool {
+        self.positions.get_mut(&database).is_some_and(|positions| positions.account(epoch, of))
+    }
+
+    /// Whether [`WritePositionTable::account`] would bring more.
+    #[must_use]
+    pub fn lacks(&self, database: DatabaseUuid, (epoch, of): (WriteEpoch, Accounted)) -> bool {
+        let has_less = |positions: &TagPositions| {
+            let Accounted { reached, foreign } = positions.accounted();
+            positions.counts(epoch) && (reached < of.reached || foreign < of.foreign)
+        };
+        self.positions.get(&database).is_some_and(has_less)
+    }
+
+    /// Pairs of labels that would keep the result of a run of this range, if no node had both.
+    #[must_use]
+    pub fn wanted_pairs(&self, reads: Depends<'_>, range: &ReadRange) -> Vec<[Box<str>; 2]> {
+        let database = range.to().database;
+        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
+        match (self.positions.get(&database), reads) {
+            (Some(positions), Depends::OnNeeds(shape, classes, viewer)) => {
+                positions.wanted_pairs((shape, classes, viewer), &self.names, carried)
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::exclusions::{Accounted, ExclusionsAsked, LabelPair};
 use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
 use super::names::NameTable;
 use super::tag_positions::TagPositions;
@@ -10,7 +9,7 @@ use super::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{SKETCH_IDLE_MS, SKETCHES_MAX, WRITTEN_DATABASES_MAX};
-use crate::tags::{Depends, TagId, Touched, TouchedTags, Viewer};
+use crate::tags::{Depends, TagId, Touched, TouchedTags};
 use crate::time::{Millis, MonoTime};
 
 /// What a node knows: the marks of each database, and the database behind each name.
@@ -23,10 +22,10 @@ pub struct WritePositionTable {
     known: KnownDatabases,
     /// The databases that others have written, by the names that they used.
     told: BTreeSet<(DatabaseTag, DatabaseUuid)>,
-    positions: BTreeMap<DatabaseUuid, TagPositions>,
-    names: NameTable,
+    pub(super) positions: BTreeMap<DatabaseUuid, TagPositions>,
+    pub(super) names: NameTable,
     /// How often this node has heard that rights have changed.
-    rights: u64,
+    pub(super) rights: u64,
 }
 
 /// What a record changed in a table.
@@ -81,69 +80,6 @@ impl WritePositionTable {
     #[must_use]
     pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<WritePosition> {
         self.positions_of(name).map(|positions| positions.needed(reads, &self.names))
-    }
-
-    /// No node had both of these labels, in a state that a run of this range has read. See [`LabelPair`].
-    pub fn exclude(
-        &mut self,
-        (viewer, pair): (Viewer, LabelPair),
-        (asked, range): (ExclusionsAsked, &ReadRange),
-    ) {
-        let ExclusionsAsked { epoch, rights } = asked;
-        if rights != self.rights {
-            return;
-        }
-        let database = range.to().database;
-        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        if let Some(positions) = self.positions.get_mut(&database) {
-            positions.exclude((viewer, pair), (epoch, from, range.to().id), &mut self.names);
-        }
-    }
-
-    /// To be noted before a question for a pair of labels is asked.
-    #[must_use]
-    pub fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
-        let epoch = self.positions.get(&database).map(|positions| positions.all().epoch);
-        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights }
-    }
-
-    /// Rights have changed: who saw no node with two labels may see one now. An answer that is under way counts for nothing. Returns
-    /// whether anything was forgotten.
-    pub fn forget_exclusions(&mut self) -> bool {
-        self.rights = self.rights.wrapping_add(1);
-        let mut had_any = false;
-        for positions in self.positions.values_mut() {
-            had_any |= positions.exclusions.forget();
-        }
-        had_any
-    }
-
-    /// What this node knows of all transactions of a database, by the numbering of this epoch. Returns whether it may end more than before.
-    pub fn account(&mut self, database: DatabaseUuid, (epoch, of): (WriteEpoch, Accounted)) -> bool {
-        self.positions.get_mut(&database).is_some_and(|positions| positions.account(epoch, of))
-    }
-
-    /// Whether [`WritePositionTable::account`] would bring more.
-    #[must_use]
-    pub fn lacks(&self, database: DatabaseUuid, (epoch, of): (WriteEpoch, Accounted)) -> bool {
-        let has_less = |positions: &TagPositions| {
-            let Accounted { reached, foreign } = positions.accounted();
-            positions.counts(epoch) && (reached < of.reached || foreign < of.foreign)
-        };
-        self.positions.get(&database).is_some_and(has_less)
-    }
-
-    /// Pairs of labels that would keep the result of a run of this range, if no node had both.
-    #[must_use]
-    pub fn wanted_pairs(&self, reads: Depends<'_>, range: &ReadRange) -> Vec<[Box<str>; 2]> {
-        let database = range.to().database;
-        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        match (self.positions.get(&database), reads) {
-            (Some(positions), Depends::OnNeeds(shape, classes, viewer)) => {
-                positions.wanted_pairs((shape, classes, viewer), &self.names, carried)
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// Whether a foreign transaction may have touched what a run of this range read.
