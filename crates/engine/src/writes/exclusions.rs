@@ -152,6 +152,10 @@ impl Writes {
 mod tests {
     use super::*;
 
+    fn at(ms: u64) -> MonoTime {
+        MonoTime(0) + Millis(ms)
+    }
+
     #[test]
     fn a_pair_is_asked_about_once_at_a_time_and_not_too_often() {
         let mut asked = ExclusionQuestions::default();
@@ -160,15 +164,12 @@ mod tests {
             viewer: Viewer::default(),
             labels: ["A".into(), other.into()],
         };
-        assert!(asked.begin(&pair("B"), MonoTime(0)) && !asked.begin(&pair("B"), MonoTime(9)));
-        let is_third = asked.begin(&pair("C"), MonoTime(9)) && !asked.begin(&pair("D"), MonoTime(9));
-        assert!(is_third && !asked.may_look(MonoTime(9)), "two at a time");
-        asked.end(pair("B"), MonoTime(50));
-        assert!(!asked.begin(&pair("B"), MonoTime(49)) && asked.begin(&pair("B"), MonoTime(50)));
-        assert!(
-            asked.begin(&pair("D"), MonoTime(9 + 2 * EXCLUSION_ASK_MS_MAX)),
-            "nobody waits for C any more"
-        );
+        assert!(asked.begin(&pair("B"), at(0)) && !asked.begin(&pair("B"), at(9)));
+        let is_third = asked.begin(&pair("C"), at(9)) && !asked.begin(&pair("D"), at(9));
+        assert!(is_third && !asked.may_look(at(9)), "two at a time");
+        asked.end(pair("B"), at(50));
+        assert!(!asked.begin(&pair("B"), at(49)) && asked.begin(&pair("B"), at(50)));
+        assert!(asked.begin(&pair("D"), at(9 + 2 * EXCLUSION_ASK_MS_MAX)), "nobody waits for C any more");
     }
 
     #[test]
@@ -180,17 +181,17 @@ mod tests {
             labels: ["A".into(), other.to_string().into()],
         };
         for other in 0..EXCLUSIONS_MAX {
-            asked.end(pair(other), MonoTime(100 + other as u64));
+            asked.end(pair(other), at(100 + other as u64));
         }
-        assert!(!asked.begin(&pair(EXCLUSIONS_MAX), MonoTime(99)), "none is due");
-        assert!(asked.begin(&pair(EXCLUSIONS_MAX), MonoTime(100)));
+        assert!(!asked.begin(&pair(EXCLUSIONS_MAX), at(99)), "none is due");
+        assert!(asked.begin(&pair(EXCLUSIONS_MAX), at(100)));
         assert!(!asked.pairs.contains_key(&pair(0)) && asked.pairs.len() == EXCLUSIONS_MAX);
     }
 
     #[test]
     fn results_are_not_judged_anew_all_the_time() {
         let mut asked = ExclusionQuestions::default();
-        assert!(asked.may_look(MonoTime(7)) && !asked.may_look(MonoTime(7 + EXCLUSION_LOOK_MS - 1)));
-        assert!(asked.may_look(MonoTime(7 + EXCLUSION_LOOK_MS)));
+        assert!(asked.may_look(at(7)) && !asked.may_look(at(7 + EXCLUSION_LOOK_MS - 1)));
+        assert!(asked.may_look(at(7 + EXCLUSION_LOOK_MS)));
     }
 }
