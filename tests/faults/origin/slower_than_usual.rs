@@ -49,7 +49,7 @@ async fn a_neo4j_that_is_slower_than_usual_is_said_with_its_factor_and_its_hour(
     let node = &cluster.nodes[0];
     let usual = run(&cluster, &mark, 0..64).await;
     assert!(!node.is_degraded("slow").await, "as usual");
-    assert!(!status(&cluster).contains("slower than usual"), "{}", status(&cluster));
+    assert!(!status(&cluster).contains("slower than usual since"), "{}", status(&cluster));
 
     // However busy the machine is, that is over four times as long as usual.
     cluster.proxy.delay_runs(&mark, 5 * usual.max(Duration::from_millis(20)));
