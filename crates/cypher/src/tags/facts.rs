@@ -69,6 +69,11 @@ impl<'q> Facts<'q> {
         Self::folded(copies, |fold| fold.expr(expr))
     }
 
+    /// Whether it binds variables of its own: in a list, a pattern or a subquery.
+    pub(crate) const fn has_scope(&self) -> bool {
+        !(self.matches.is_empty() && self.queries.is_empty() && self.bindings.is_empty())
+    }
+
     /// Whether a map that the expression makes may hold what the carrier stands for: the `n` of `{n: n}.n.x`.
     pub(crate) fn may_hold_in_map(&self, carrier: &Carrier<'q>) -> bool {
         let Carrier::Inside(name) = carrier else { return false };

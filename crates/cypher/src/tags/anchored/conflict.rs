@@ -189,10 +189,11 @@ impl AnchoredWrite {
             found.filter(|found| found.len() <= ANCHORED_MAX)
         };
         let Some(found) = find(Merges::FindOrMake) else { return Self::loose(effects) };
-        let if_made = nodes_made_max(&query, &arguments).filter(|_| effects.transactions_max().is_some());
-        let if_made = if_made.zip(find(Merges::Make)).map(|(nodes, touches)| {
+        let nodes_made = nodes_made_max(&query, &arguments).filter(|_| effects.transactions_max().is_some());
+        let if_made = nodes_made.and_then(|nodes| {
+            let touches = find(Merges::Make)?;
             let tags = touches.iter().filter_map(AnchoredTouch::of_tag);
-            Box::new(IfMade { nodes, effects: effects.of_same_tokens(tags), touches })
+            Some(Box::new(IfMade { nodes, effects: effects.of_same_tokens(tags), touches }))
         });
         Self { effects, touches: found, if_made }
     }

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::syntax::tree::{
-    CallForm, Element, Expr, Filter, LabelExpr, Match, Node, Operand, Projection, Relationship, Tail, Term,
+    CallForm, Clause, Element, Expr, Filter, LabelExpr, Match, Node, Operand, Projection, Relationship,
+    Scope, Subquery, Tail, Term,
 };
 use crate::tags::anchored::holds::Holds;
 use crate::tags::anchored::sources::Source;
@@ -212,8 +213,20 @@ impl<'a, M> Env<'a, M> {
         }
     }
 
-    /// The variables that a subquery takes from outside.
-    pub(crate) fn only(&self, is_taken: impl Fn(&str) -> bool) -> Self {
+    /// The variables at the beginning of a subquery. `CALL { WITH a … }` takes what its first clause names; of `CALL (a) { … }` that
+    /// clause is no such `WITH`.
+    pub(crate) fn of_subquery(&self, call: &'a Subquery<'a>) -> Self {
+        match &call.scope {
+            Scope::All => self.clone(),
+            Scope::Names(names) if names.is_empty() => {
+                let takes = |branch: &Vec<Clause<'_>>| matches!(branch.first(), Some(Clause::With(_)));
+                if call.query.branches.iter().all(takes) { self.clone() } else { self.emptied() }
+            }
+            Scope::Names(names) => self.only(|name| names.iter().any(|other| other.as_str() == name)),
+        }
+    }
+
+    fn only(&self, is_taken: impl Fn(&str) -> bool) -> Self {
         let taken = self.vars.iter().filter(|(name, _)| is_taken(name));
         Self {
             vars: taken.map(|(name, held)| (*name, held.copy())).collect(),
@@ -268,13 +281,12 @@ impl<'a, M> Env<'a, M> {
 
     /// What is said about each node that a value may hold: what is said of each variable that it may come from.
     pub(crate) fn only_node(&self, facts: &Facts<'a>) -> Arc<Constraint> {
-        let has_scope = !(facts.matches.is_empty() && facts.queries.is_empty() && facts.bindings.is_empty());
         let named = |carrier: &Carrier<'a>| match carrier {
             Carrier::Name(name) => Some(self.node(name)),
             _ => None,
         };
         let mut each = facts.carried.iter().map(named);
-        let Some(Some(first)) = each.next().filter(|_| !has_scope) else { return Arc::default() };
+        let Some(Some(first)) = each.next().filter(|_| !facts.has_scope()) else { return Arc::default() };
         each.try_fold(first, |all, one| one.map(|one| if all == one { all } else { Arc::new(all.or(&one)) }))
             .unwrap_or_default()
     }

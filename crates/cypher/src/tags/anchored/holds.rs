@@ -99,9 +99,8 @@ impl<'a, M> Env<'a, M> {
 
     /// Which elements a value holds that has these facts.
     pub(super) fn holds(&self, facts: &Facts<'a>) -> Holds<M> {
-        let has_scope = !(facts.matches.is_empty() && facts.queries.is_empty() && facts.bindings.is_empty());
         let is_nothing = |carrier: &Carrier<'a>| matches!(self.holds_of(carrier), Holds::Nothing);
-        if has_scope || !facts.in_maps.iter().all(is_nothing) {
+        if facts.has_scope() || !facts.in_maps.iter().all(is_nothing) {
             return Holds::AsNamed;
         }
         let each = facts.carried.iter().map(|carrier| self.holds_of(carrier));

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::procedures::is_pure;
 use crate::syntax::tree::{
-    Clause, Element, Expr, Filter, LabelExpr, Match, Name, Path, Projection, Query, Relationship, Scope,
-    Subquery,
+    Clause, Element, Expr, Filter, LabelExpr, Match, Name, Path, Projection, Query, Relationship, Subquery,
 };
 use crate::tags::anchored::env::{Constraint, Ends, Env, Held};
 use crate::tags::anchored::holds::Holds;
@@ -116,15 +115,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn call(&mut self, call: &'a Subquery<'a>, env: &mut ReadEnv<'a>) {
-        let inner = match &call.scope {
-            Scope::All => env.clone(),
-            // `CALL { WITH a … }` takes what its first clause names; of `CALL (a) { … }` that clause is no such `WITH`.
-            Scope::Names(names) if names.is_empty() => env.clone(),
-            Scope::Names(names) => env.only(|name| names.iter().any(|other| other.as_str() == name)),
-        };
-        let is_closed = matches!(&call.scope, Scope::Names(names) if names.is_empty());
-        let takes = |branch: &Vec<Clause<'_>>| matches!(branch.first(), Some(Clause::With(_)));
-        let inner = if is_closed && !call.query.branches.iter().all(takes) { env.emptied() } else { inner };
+        let inner = env.of_subquery(call);
         if let Some(columns) = self.query(&call.query, &inner, Rows::Inside) {
             env.take_columns(&columns);
         }
@@ -242,15 +233,15 @@ impl<'a> Walk<'a, '_> {
 
     /// The kinds of the elements that a carrier of an expression with these facts stands for at this place.
     fn kinds(&self, carrier: &Carrier<'a>, facts: &Facts<'a>, env: &ReadEnv<'a>) -> Kinds<'a> {
-        let named = self.names.kinds(std::slice::from_ref(carrier));
+        let named = || self.names.kinds(std::slice::from_ref(carrier));
         if facts.may_hold_in_map(carrier) {
-            return named;
+            return named();
         }
         match env.holds_of(carrier) {
             Holds::Nothing => Kinds::none(),
             Holds::Nodes => Kinds::node(),
-            Holds::Relationships => Kinds { node: false, ..named },
-            Holds::Maps(_) | Holds::AsNamed => named,
+            Holds::Relationships => Kinds { node: false, ..named() },
+            Holds::Maps(_) | Holds::AsNamed => named(),
         }
     }
 

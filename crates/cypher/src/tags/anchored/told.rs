@@ -10,7 +10,6 @@ use hopcache_core::tags::{
     ClassId, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId, Touched,
     TouchedRole,
 };
-
 use hopcache_core::write_position::LabelPair;
 
 use crate::tags::anchored::conflict::{AnchoredTouch, AnchoredWrite, Cover, Others};

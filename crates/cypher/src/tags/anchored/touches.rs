@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::procedures::is_pure;
 use crate::syntax::tree::{
-    Arrow, Clause, Element, Expr, LabelExpr, Match, Name, Node, Path, Projection, Query, Relationship, Scope,
+    Arrow, Clause, Element, Expr, LabelExpr, Match, Name, Node, Path, Projection, Query, Relationship,
     Subquery,
 };
 use crate::tags::anchored::conflict::{AnchoredTouch, TouchFact};
@@ -433,18 +433,4 @@ fn has_new_node(path: &Path<'_>, env: &WriteEnv<'_>) -> bool {
         _ => false,
     };
     path.elements.iter().any(is_new)
-}
-
-impl<'q> WriteEnv<'q> {
-    /// The variables at the beginning of a subquery.
-    fn of_subquery(&self, call: &'q Subquery<'q>) -> Self {
-        match &call.scope {
-            Scope::All => self.clone(),
-            Scope::Names(names) if names.is_empty() => {
-                let takes = |branch: &Vec<Clause<'_>>| matches!(branch.first(), Some(Clause::With(_)));
-                if call.query.branches.iter().all(takes) { self.clone() } else { self.emptied() }
-            }
-            Scope::Names(names) => self.only(|name| names.iter().any(|other| other.as_str() == name)),
-        }
-    }
 }
