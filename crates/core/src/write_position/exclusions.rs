@@ -101,9 +101,8 @@ impl WritePositionTable {
             return;
         }
         let database = range.to().database;
-        let from = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
         if let Some(positions) = self.positions.get_mut(&database) {
-            positions.exclude((viewer, pair), (epoch, from, range.to().id), &mut self.names);
+            positions.exclude((viewer, pair), (epoch, range.carried(), range.to().id), &mut self.names);
         }
     }
 
@@ -143,11 +142,9 @@ impl WritePositionTable {
     /// Pairs of labels that would keep the result of a run of this range, if no node had both.
     #[must_use]
     pub fn wanted_pairs(&self, reads: Depends<'_>, range: &ReadRange) -> Vec<[Box<str>; 2]> {
-        let database = range.to().database;
-        let carried = range.from().in_database(database).map_or(TransactionId(0), |own| own.id);
-        match (self.positions.get(&database), reads) {
+        match (self.positions.get(&range.to().database), reads) {
             (Some(positions), Depends::OnNeeds(shape, classes, viewer)) => {
-                positions.wanted_pairs((shape, classes, viewer), &self.names, carried)
+                positions.wanted_pairs((shape, classes, viewer), &self.names, range.carried())
             }
             _ => Vec::new(),
         }
@@ -158,17 +155,17 @@ impl TagPositions {
     /// The transaction after which no node was touched that has both labels; `None` if that is not known.
     pub(super) fn excluded_after(&self, viewer: Viewer, [one, other]: [NameId; 2]) -> Option<TransactionId> {
         let Exclusion { pair, from, to } = self.exclusions.0.get(&(viewer, sorted(one, other)))?;
-        let is_later = |tag: &TagId| self.tags.get(tag).is_some_and(|mark| mark.last > *from);
+        let is_later = |tag: &TagId| self.mark(*tag).is_some_and(|mark| mark.last > *from);
         let is_over = self.all().id > *from
             || self.last_foreign() > *from
             || self.accounted().foreign > *from
             || pair.changed.iter().chain([&pair.any_changed]).any(is_later)
-            || self.tags.get(&pair.made).is_some_and(|mark| mark.may_have_made(*from, &[one, other]))
-            || self.tags.get(&pair.any_made).is_some_and(|mark| mark.may_have_made(*from, &[]));
+            || self.mark(pair.made).is_some_and(|mark| mark.may_have_made(*from, &[one, other]))
+            || self.mark(pair.any_made).is_some_and(|mark| mark.may_have_made(*from, &[]));
         (!is_over).then_some(*to)
     }
 }
 
-const fn sorted(one: NameId, other: NameId) -> [NameId; 2] {
-    if one.0 < other.0 { [one, other] } else { [other, one] }
+fn sorted(one: NameId, other: NameId) -> [NameId; 2] {
+    if one < other { [one, other] } else { [other, one] }
 }

@@ -7,7 +7,7 @@ use crate::tags::{Key, KeyHash};
 
 /// A name that this node knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NameId(pub(super) u16);
+pub(super) struct NameId(u16);
 
 /// The names that this node knows. A name keeps its number as long as the node lives.
 ///

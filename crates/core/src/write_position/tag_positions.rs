@@ -35,7 +35,7 @@ pub(super) struct TagPositions {
     gone_back_at: MonoTime,
     /// When this node heard of this epoch, and the mark that it began with.
     began: (MonoTime, TransactionId),
-    pub(super) tags: BTreeMap<TagId, TagMark>,
+    tags: BTreeMap<TagId, TagMark>,
     /// The anchors of what refines the tags: made with the first one.
     anchors: Option<AnchorSketch>,
     /// When this node last heard of an anchor.
