@@ -22,14 +22,12 @@ use hopcache_core::limits::READER_ASK_MS_MAX;
 use hopcache_core::proof::ServerRun;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::routing_table::{MemberFault, TableKey};
-use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{
-    AccessMode, Origin, OriginError, OriginFault, OriginMember, OriginRun, Parts, RunBookmarks, WriteBegan,
-    WriteOf,
+    AccessMode, Origin, OriginError, OriginFault, OriginMember, OriginRun, Parts, RunBookmarks, WriteOf,
 };
 
 use crate::fault;
@@ -180,18 +178,8 @@ impl RoutedOrigin {
 
 /// The question for the newest transaction before a run.
 fn question_of(run: &OriginRun) -> WriteOf {
-    WriteOf {
-        database: Arc::clone(&run.database),
-        identity: Arc::clone(&run.identity),
-        impersonated: run.impersonated.clone(),
-        timeout_ms: run.timeout_ms,
-        may_name_graph: false,
-        parts: Parts::None,
-        changes_rights: false,
-        began: WriteBegan::Now,
-        touched: Touched::nothing(),
-        tokens: None,
-    }
+    let OriginRun { database, identity, impersonated, timeout_ms, .. } = run;
+    WriteOf::question(Arc::clone(database), Arc::clone(identity), impersonated.clone(), *timeout_ms)
 }
 
 fn tries_of(run: &OriginRun) -> Tries {

@@ -9,10 +9,9 @@ use hopcache_bolt::{Roots, request_bytes};
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::routing_table::MemberFault;
-use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::ports::{Origin, OriginFault, OriginRun, Parts, RunBookmarks, WriteBegan, WriteOf};
+use hopcache_engine::ports::{Origin, OriginFault, OriginRun, RunBookmarks, WriteOf};
 use hopcache_neo4j::bolt::{BoltSettings, Login, SharedOrigin};
 use hopcache_neo4j::members::Members;
 use hopcache_neo4j::newest::NewestPositions;
@@ -93,18 +92,7 @@ fn params(pairs: &[(&str, i64)]) -> bytes::Bytes {
 }
 
 fn of(database: &str) -> WriteOf {
-    WriteOf {
-        database: database.into(),
-        identity: identity("x"),
-        impersonated: None,
-        timeout_ms: Millis(2_000),
-        may_name_graph: false,
-        parts: Parts::None,
-        changes_rights: false,
-        began: WriteBegan::Now,
-        touched: Touched::nothing(),
-        tokens: None,
-    }
+    WriteOf::question(database.into(), identity("x"), None, Millis(2_000))
 }
 
 /// The seed does not lead. Each database has a table of its own, which is asked for once.

@@ -4,6 +4,7 @@
 use hopcache_core::time::{Millis, MonoTime};
 use tokio::sync::Notify;
 
+use crate::model::awaited;
 use crate::model::context::Context;
 
 /// The two ends of a wait.
@@ -47,16 +48,13 @@ impl PollWaiters {
     }
 
     async fn until(&self, context: &Context, is_enough: impl Fn(MonoTime) -> bool) {
-        loop {
-            let polled = self.polled.notified();
-            tokio::pin!(polled);
-            // Subscribe before the look at the state. Otherwise this task would miss an end between look and wait.
-            polled.as_mut().enable();
-            if is_enough(context.now()) {
-                return;
+        let is_enough_or_asks = || {
+            let is_enough = is_enough(context.now());
+            if !is_enough {
+                self.asked.notify_one();
             }
-            self.asked.notify_one();
-            polled.await;
-        }
+            is_enough
+        };
+        awaited::until(&self.polled, is_enough_or_asks).await;
     }
 }

@@ -160,15 +160,20 @@ impl Cache {
         if self.proofs.rights_since() != rights {
             self.written.forget_exclusions();
         }
-        self.written.account(|| self.proofs.table.read().accounted().collect());
+        self.account();
     }
 
     /// See [`Proofs::hear`].
     pub(crate) fn hear_counts(&self, by: &Holder, counted: &[CountedWrite]) {
         self.proofs.hear(by, counted);
         if !counted.is_empty() {
-            self.written.account(|| self.proofs.table.read().accounted().collect());
+            self.account();
         }
+    }
+
+    /// Tells the marks what is known of all transactions.
+    fn account(&self) {
+        self.written.account(|| self.proofs.table.read().accounted().collect());
     }
 
     /// How a copy stands to a request's bookmarks. Callers read this first, then the marks, then the proof. A node takes a write's mark before

@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::cache::copy::{MemoryCopy, SharedCopy};
+use crate::model::awaited;
 use crate::model::ports::Scope;
 
 /// Parts of the table, each under a lock of its own, so that readers of different keys seldom wait for each other.
@@ -206,16 +207,7 @@ impl QueuedCopies {
 
     /// Completes when no commit of this key waits or is under way. The caller bounds it.
     pub(crate) async fn gone(&self, key: &QueryKey) {
-        loop {
-            let left = self.left.notified();
-            tokio::pin!(left);
-            // In line before the look: otherwise an end between look and wait would not wake this task.
-            left.as_mut().enable();
-            if !self.has(key) {
-                return;
-            }
-            left.await;
-        }
+        awaited::until(&self.left, || !self.has(key)).await;
     }
 
     fn part(&self, key: &QueryKey) -> &Mutex<ByKey> {

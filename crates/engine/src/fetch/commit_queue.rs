@@ -40,6 +40,7 @@ use crate::fetch::commit_places::{NoPlace, Places};
 use crate::fetch::lease_end::{Ended, EndedRun, StoreOffer, or_lapsed};
 use crate::fetch::leases::HeldLease;
 use crate::model::ask::Query;
+use crate::model::awaited;
 use crate::model::context::Context;
 use crate::model::event::Event;
 use crate::model::outcome::{Detail, Kept};
@@ -252,16 +253,7 @@ impl CommitQueue {
 
     /// Completes when nothing waits and nothing is under way. The caller bounds it.
     pub(super) async fn empty(&self) {
-        loop {
-            let emptied = self.emptied.notified();
-            tokio::pin!(emptied);
-            // In line before the look: otherwise an end between look and wait would not wake this task.
-            emptied.as_mut().enable();
-            if self.len() == 0 {
-                return;
-            }
-            emptied.await;
-        }
+        awaited::until(&self.emptied, || self.len() == 0).await;
     }
 
     /// Waits for the commit of a key if it waits here. For a run whose value replaces the queued one: the store has that first,

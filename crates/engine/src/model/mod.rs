@@ -4,6 +4,7 @@
 //! front. No file here imports another room.
 
 pub mod ask;
+pub(crate) mod awaited;
 pub mod bounds;
 pub mod context;
 pub mod degree;

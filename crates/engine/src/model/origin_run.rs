@@ -75,6 +75,30 @@ pub struct WriteOf {
     pub tokens: Option<Arc<[TagId]>>,
 }
 
+impl WriteOf {
+    /// No write: with whose credentials the origin is asked about a database.
+    #[must_use]
+    pub fn question(
+        database: Arc<str>,
+        identity: Arc<Identity>,
+        impersonated: Option<String>,
+        timeout_ms: Millis,
+    ) -> Self {
+        Self {
+            database,
+            identity,
+            impersonated,
+            timeout_ms,
+            may_name_graph: false,
+            parts: Parts::None,
+            changes_rights: false,
+            began: WriteBegan::At(None),
+            touched: Touched::nothing(),
+            tokens: None,
+        }
+    }
+}
+
 /// When the first statement of a write was sent, as a mark of its database: all up to it was committed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteBegan {

@@ -1,6 +1,5 @@
 //! The operator's settings, as far as the engine needs them. They decide nothing by themselves.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -10,6 +9,8 @@ use hopcache_core::refresh::Rule;
 use hopcache_core::time::Millis;
 use hopcache_cypher::verdict::Allowed;
 use tokio::sync::Notify;
+
+use crate::model::awaited;
 
 /// The operator's settings.
 #[derive(Debug, Clone)]
@@ -94,15 +95,7 @@ impl PolicyInForce {
 
     /// Completes as soon as the settings in force are such.
     pub(crate) async fn until(&self, are_such: impl Fn(&Policy) -> bool) {
-        loop {
-            let mut changed = pin!(self.0.changed.notified());
-            // Before the look: a change after it completes the wait.
-            changed.as_mut().enable();
-            if are_such(&self.now()) {
-                return;
-            }
-            changed.await;
-        }
+        awaited::until(&self.0.changed, || are_such(&self.now())).await;
     }
 }
 

@@ -20,9 +20,8 @@ use hopcache_core::turns::RunClass;
 use hopcache_core::write_position::{ExclusionsAsked, LabelPair};
 use hopcache_cypher::tags::anchored::label_pair;
 
-use crate::model::ask::Query;
-use crate::model::fetch_times::FetchTimes;
-use crate::model::ports::{AccessMode, OriginRun, RunBookmarks};
+use crate::model::ask::{Query, RunBounds};
+use crate::model::ports::{OriginRun, RunBookmarks};
 use crate::writes::Writes;
 
 /// A pair of labels of a database, for one viewer.
@@ -114,21 +113,14 @@ impl Writes {
 
     fn exclusion_run(&self, query: &Query, statement: &str) -> OriginRun {
         let written = self.cache.write_positions().of(query.tags.database());
+        let bounds = RunBounds { timeout_ms: Millis(EXCLUSION_ASK_MS_MAX), bytes_max: 1 << 10 };
         OriginRun {
-            identity: Arc::clone(&query.identity),
-            impersonated: query.impersonated.clone(),
-            database: Arc::clone(&query.database),
             statement: statement.into(),
             pattern: None,
             params: Bytes::from_static(&[0xA0]),
-            mode: AccessMode::Read,
             bookmarks: RunBookmarks::After { client: Bookmark::NONE, written },
-            timeout_ms: Millis(EXCLUSION_ASK_MS_MAX),
-            bytes_max: 1 << 10,
-            traceparent: None,
             class: RunClass::Refresh,
-            live: None,
-            times: FetchTimes::default(),
+            ..query.reading(bounds, None)
         }
     }
 

@@ -8,29 +8,23 @@ use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
 use hopcache_core::limits::WRITTEN_ASK_MS_MAX;
-use hopcache_core::tags::Touched;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{Change, WriteEvent, WritePosition, WriteRecord};
 
 use crate::model::ask::Query;
 use crate::model::event::InvalidationWord;
-use crate::model::ports::{Parts, WriteBegan, WriteOf};
+use crate::model::ports::WriteOf;
 use crate::writes::Writes;
 
 /// With whose credentials the origin is asked for the newest transaction of a query's database.
 pub(super) fn asker(query: &Query) -> WriteOf {
-    WriteOf {
-        database: Arc::clone(&query.database),
-        identity: Arc::clone(&query.identity),
-        impersonated: query.impersonated.clone(),
-        timeout_ms: Millis(WRITTEN_ASK_MS_MAX),
-        may_name_graph: false,
-        parts: Parts::None,
-        changes_rights: false,
-        began: WriteBegan::At(None),
-        touched: Touched::nothing(),
-        tokens: None,
-    }
+    let Query { database, identity, impersonated, .. } = query;
+    WriteOf::question(
+        Arc::clone(database),
+        Arc::clone(identity),
+        impersonated.clone(),
+        Millis(WRITTEN_ASK_MS_MAX),
+    )
 }
 
 /// The later of two marks. Of two databases the first one's.
