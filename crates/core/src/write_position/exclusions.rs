@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::names::{NameId, NameTable};
-use super::{TagPositions, WriteEpoch, WritePositionTable};
+use super::{TagPositions, WriteEpoch, WritePosition, WritePositionTable};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::limits::EXCLUSIONS_MAX;
 use crate::tags::{Depends, TagId, Viewer};
@@ -137,6 +137,15 @@ impl WritePositionTable {
             positions.counts(epoch) && (reached < of.reached || foreign < of.foreign)
         };
         self.positions.get(&database).is_some_and(has_less)
+    }
+
+    /// Whether this node has the marks of all transactions up to this one. Then its own judgement of a result sees all that made another
+    /// node, or itself a moment ago, ask for this mark; and it may see more: the other node may know fewer pairs of labels.
+    #[must_use]
+    pub fn accounts_for(&self, written: WritePosition) -> bool {
+        let accounts =
+            |of: &TagPositions| of.counts(written.epoch) && of.accounted().reached >= written.id;
+        self.positions.get(&written.database()).is_some_and(accounts)
     }
 
     /// Pairs of labels that would keep the result of a run of this range, if no node had both.

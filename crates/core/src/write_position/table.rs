@@ -428,7 +428,8 @@ impl WritePositionTable {
         }
     }
 
-    /// The mark that a forwarded request needs: the later one of the sender's (`told`) and of this node's own.
+    /// The mark that a forwarded request needs: the later one of the sender's (`told`) and of this node's own. The sender's counts only if
+    /// this node does not [account for](WritePositionTable::accounts_for) it.
     #[must_use]
     pub fn needed_beside(
         &self,
@@ -436,6 +437,7 @@ impl WritePositionTable {
         reads: Depends<'_>,
         told: Option<WritePosition>,
     ) -> Option<WritePosition> {
+        let told = told.filter(|told| !self.accounts_for(*told));
         match (self.needed_by(name, reads), told) {
             (Some(own), Some(told)) if !own.is_at_or_after(&told) && own.database == told.database => {
                 Some(told)

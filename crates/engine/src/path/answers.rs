@@ -46,8 +46,7 @@ impl Path {
             return None;
         }
         let coverage = self.cache.coverage(copy, &ask.bookmarks);
-        let is_ended =
-            self.cache.write_positions().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written);
+        let is_ended = self.cache.write_positions().has_ended_for(&ask.query, copy, ask.written);
         if let Some(range) = copy.range().filter(|_| is_ended) {
             self.writes.want_exclusions(&ask.query, range);
         }
@@ -99,7 +98,7 @@ impl Path {
             && self.policy.now().ttl_ms > Millis::ZERO
         {
             let now = self.context.now();
-            let is_ended = self.cache.write_positions().has_ended(&copy) || copy.is_ended_by(ask.written);
+            let is_ended = self.cache.write_positions().has_ended_at(&copy, ask.written);
             match copy.life(now) {
                 _ if !copy.suits(ask, now) || self.needs_proof(ask) => {}
                 _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}

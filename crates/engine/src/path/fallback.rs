@@ -204,7 +204,7 @@ impl Path {
     }
 
     fn is_ended(&self, ask: &Ask, copy: &MemoryCopy) -> bool {
-        self.cache.write_positions().has_ended_for(&ask.query, copy) || copy.is_ended_by(ask.written)
+        self.cache.write_positions().has_ended_for(&ask.query, copy, ask.written)
     }
 
     /// Of a transaction that may write, also a fresh copy that is not proved has not been an answer so far.

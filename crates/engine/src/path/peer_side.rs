@@ -149,8 +149,7 @@ impl Path {
         let near_hits = forwarded.near_hits().unwrap_or(0);
         let coverage = self.cache.coverage(&copy, forwarded.after());
         let is_answer = self.cache.vouches_for(&copy, now)
-            && !self.cache.write_positions().has_ended(&copy)
-            && !copy.is_ended_by(forwarded.written())
+            && !self.cache.write_positions().has_ended_at(&copy, forwarded.written())
             && (copy.is_small() || copy.has_rendering(forwarded.rendering()));
         let is_proved = is_answer && self.cache.proves(&copy, now);
         if !is_answer
