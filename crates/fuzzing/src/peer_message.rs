@@ -7,7 +7,7 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
 use hopcache_core::lease::log::CursorDigest;
 use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::proof::{CountedWrite, IdRange, Tally};
+use hopcache_core::proof::{CountedWrite, IdRange, SettledIds, Tally};
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::{ClassId, Key, Refiner, Tag, TagId, Touched, TouchedRole};
@@ -382,6 +382,8 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
     let range =
         IdRange { database: at.database, epoch: WriteEpoch(1), after, until: at.id, doubted: draw.number() };
+    let settled =
+        SettledIds { database: at.database, epoch: WriteEpoch(1), foreign: after, run: None, settled: at.id };
     let mut questions = vec![
         Question::Purge(Scope::Key(key)),
         Question::Purge(Scope::Tag(Tag::Database(name))),
@@ -393,7 +395,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         Question::Pull(Bytes::copy_from_slice(draw.short())),
         Question::Orders(vec![SentOrder::of(&order)]),
         Question::FlushWaste,
-        Question::Written(WriteNews { events, by: holder(), counted }),
+        Question::Written(WriteNews { events, by: holder(), counted, settled: Some(settled) }),
         Question::Tally(name, range),
     ];
     let pages = observed_pages(&[seen(3), seen(4)], sender, MonoTime(12_000));

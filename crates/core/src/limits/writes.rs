@@ -113,6 +113,10 @@ pub const COUNTED_TOLD_MAX: usize = 256;
 pub const WATCHED_AT_A_TIME: usize = 8;
 /// How long a watcher waits for the other nodes' tallies.
 pub const WATCH_TALLY_MS_MAX: u64 = 250;
+/// Pause between two accounts that a node makes after its own writes: each asks every other node, and tells it.
+pub const SETTLE_AGAIN_MS: u64 = 5;
+/// How often a node tries one, [`SETTLE_AGAIN_MS`] apart: writes that are under way end in a few milliseconds.
+pub const SETTLE_TRIES_MAX: u32 = 4;
 /// How long a node waits for such a look after its lease has ended: several commands of the store. Then the store is away,
 /// and entries are served by age.
 pub const WRITTEN_POLL_MS_MAX: u64 = 500;

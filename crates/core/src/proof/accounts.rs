@@ -29,9 +29,11 @@
 
 use std::collections::BTreeMap;
 
+use super::report::ServerRun;
 use super::tally::Tally;
-use crate::bookmark::TransactionId;
+use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::node::Holder;
+use crate::write_position::WriteEpoch;
 
 /// The tallies of all nodes in one database.
 pub type Tallies = BTreeMap<Holder, Tally>;
@@ -60,7 +62,32 @@ pub struct Accounts {
     pub doubted: Begun,
 }
 
+/// Plain data: an account that a node has found after a write of its own, for all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SettledIds {
+    /// The database.
+    pub database: DatabaseUuid,
+    /// The numbering of its ids.
+    pub epoch: WriteEpoch,
+    /// The last foreign id by the report that the account goes on from. Who knows another one does not know what it is about.
+    pub foreign: TransactionId,
+    /// The run of the server by that report.
+    pub run: Option<ServerRun>,
+    /// All ids up to this one are foreign ones up to `foreign`, or of writes of which all nodes in touch have heard.
+    pub settled: TransactionId,
+}
+
 impl Accounts {
+    /// Whether all ids up to `newest` are of writes that are over, while no other is under way: so every node in touch has heard of each.
+    ///
+    /// [`Accounts::settle`] counts a write that is over for an id that another one may have taken which is not. A watcher's report comes
+    /// later than the end of that one, nearly always; this account comes at once. Schedule:
+    ///   A and B are under way · B takes 41, and is not over · A, a `SET` to the same value, ends with bookmark 41 · A accounts for 41.
+    #[must_use]
+    pub fn settles(&self, newest: TransactionId, tallies: &Tallies) -> bool {
+        tallies.values().all(|tally| tally.unclear.is_empty()) && self.missing(newest, tallies) == 0
+    }
+
     /// An account that begins at this id. The tallies were gathered after Neo4j was asked for it.
     #[must_use]
     pub fn begin(settled: TransactionId, tallies: &Tallies) -> Self {
@@ -202,6 +229,16 @@ mod tests {
         let none = BTreeMap::from([(node("a"), 0)]);
         assert_eq!(at(40).settle(TransactionId(42), &none, &tallies), Finding::Foreign);
         assert_eq!(at(40).settle(TransactionId(42), &Begun::new(), &tallies), Finding::Uncertain);
+    }
+
+    /// The schedule at [`Accounts::settles`].
+    #[test]
+    fn at_once_nothing_is_settled_while_a_write_is_under_way() {
+        let settles = |tallies: &Tallies, newest| at(40).settles(TransactionId(newest), tallies);
+        assert!(settles(&of(2, &[]), 42) && settles(&with(&[(41, 1)], &[]), 41));
+        assert!(!settles(&of(1, &[]), 42), "one of two is foreign");
+        assert!(!settles(&with(&[(41, 1)], &[Some(1)]), 41), "B");
+        assert_eq!(found(40, &with(&[(41, 1)], &[Some(1)]), 41), Finding::Known, "a watcher counts A for it");
     }
 
     /// The second schedule at the top. The node does not count W for the range after 43.

@@ -12,7 +12,7 @@ pub struct PollNumber(pub u64);
 
 /// One run of a Neo4j server, between its start and its stop: a digest of what the server says of itself. A database's files can
 /// be put back between two runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ServerRun(pub u64);
 
 impl ServerRun {

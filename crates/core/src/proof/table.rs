@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::accounts::SettledIds;
 use super::reach::{CountedWrite, HeardByDatabase, HeardWrites};
 use super::report::{PollNumber, Report, ServerRun};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
@@ -42,6 +43,8 @@ struct Proofs {
     epoch: WriteEpoch,
     /// What the report with the latest look has settled.
     settled: TransactionId,
+    /// What a node has settled after a write of its own, or an earlier id.
+    told: TransactionId,
     /// How far the writes that this node has heard of go on from there.
     reached: TransactionId,
     foreign: TransactionId,
@@ -148,6 +151,21 @@ impl ProofTable {
         }
     }
 
+    /// Another node, or this one, has settled these ids after a write. To be heard only by a node that is in touch: one that was not may
+    /// lack marks of these writes. Nobody waits for it, so it counts only where the last report says the same of foreign ids.
+    pub fn hear_settled(&mut self, of: &SettledIds) {
+        let Some(known) = self.databases.get_mut(&of.database) else { return };
+        let is_of_report = (known.epoch, known.foreign, known.run) == (of.epoch, of.foreign, of.run);
+        if !is_of_report || known.reached >= of.settled {
+            return;
+        }
+        known.told = of.settled;
+        known.reached = of.settled;
+        if let Some(heard) = self.heard.get(&of.database) {
+            known.go_on(heard);
+        }
+    }
+
     /// What is known of all ids of each database. See [`ProofTable::reached`].
     pub fn accounted(&self) -> impl Iterator<Item = (DatabaseUuid, (WriteEpoch, Accounted))> {
         let of = |proofs: &Proofs| Accounted { reached: proofs.reached, foreign: proofs.foreign };
@@ -193,6 +211,7 @@ impl Proofs {
         Self {
             epoch: report.epoch,
             settled: report.accounts.settled,
+            told: TransactionId(0),
             reached: report.accounts.settled,
             foreign: report.foreign,
             as_of,
@@ -219,16 +238,21 @@ impl Proofs {
             self.foreign = self.foreign.max(report.foreign);
         }
         if is_another_run {
-            (self.run, self.run_seen) = (report.run, now);
+            (self.run, self.run_seen, self.told) = (report.run, now, TransactionId(0));
         }
         if as_of >= self.as_of {
             (self.settled, self.as_of) = (report.accounts.settled, as_of);
-            self.reached = self.settled;
+            self.reached = self.base();
         }
     }
 
+    /// The last id that others have settled.
+    fn base(&self) -> TransactionId {
+        self.settled.max(self.told)
+    }
+
     fn go_on(&mut self, heard: &HeardWrites) {
-        self.reached = heard.reach(self.epoch, self.settled);
+        self.reached = heard.reach(self.epoch, self.base());
     }
 
     fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
@@ -318,6 +342,38 @@ mod tests {
         assert_eq!(standing(&table, 54), Standing { is_proved: false, as_of: Some(MonoTime(100)) });
         assert_eq!(standing(&table, 55), Standing { is_proved: true, as_of: Some(MonoTime(300)) });
         assert_eq!(table.settled(DATABASE), Some((TransactionId(60), MonoTime(300))));
+    }
+
+    #[test]
+    fn what_a_node_has_settled_lasts_until_a_report_knows_of_another_foreign_id() {
+        let settled = |epoch, foreign, settled| SettledIds {
+            database: DATABASE,
+            epoch: WriteEpoch(epoch),
+            foreign: TransactionId(foreign),
+            run: Some(ServerRun(1)),
+            settled: TransactionId(settled),
+        };
+        let mut table = table(&[(1, report(0, 50, 40)), (2, report(1, 50, 40))]);
+        let reached = |table: &ProofTable| table.reached(DATABASE).unwrap().1.0;
+        for (of, why) in
+            [(settled(1, 40, 52), "another numbering"), (settled(0, 39, 52), "another foreign id")]
+        {
+            table.hear_settled(&of);
+            assert_eq!(reached(&table), 50, "{why}");
+        }
+        table.hear_settled(&settled(0, 40, 52));
+        table.hear_settled(&settled(0, 40, 51));
+        assert_eq!(reached(&table), 52);
+        // A report that was on its way, and one that knows more.
+        table.take(PollNumber(3), (MonoTime(300), MonoTime(300)), &[report(2, 51, 40)]);
+        assert_eq!(reached(&table), 52);
+        table.take(PollNumber(4), (MonoTime(400), MonoTime(400)), &[report(3, 60, 55)]);
+        assert_eq!(reached(&table), 60);
+        table.hear_settled(&settled(0, 55, 65));
+        assert_eq!(table.settled(DATABASE), Some((TransactionId(60), MonoTime(300))), "it shows no time");
+        let of_another_run = Report { run: Some(ServerRun(2)), ..report(4, 61, 61) };
+        table.take(PollNumber(5), (MonoTime(500), MonoTime(500)), &[of_another_run]);
+        assert_eq!(reached(&table), 61, "there may be no 65");
     }
 
     /// The schedule at [`Proofs::standing`].

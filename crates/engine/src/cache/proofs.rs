@@ -12,7 +12,7 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::Holder;
-use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, Standing};
+use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, SettledIds, Standing};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{WriteEpoch, WritePosition};
 use parking_lot::RwLock;
@@ -110,6 +110,11 @@ impl Proofs {
         self.table.read().settled(database).map(|(id, _)| id)
     }
 
+    /// See [`ProofTable::reached`].
+    pub(crate) fn reached(&self, database: DatabaseUuid) -> Option<(WriteEpoch, TransactionId)> {
+        self.table.read().reached(database)
+    }
+
     /// This node has heard of these writes of a node's life. Their marks are taken already.
     ///
     /// No version changes: what is proved stays proved, and only answers more bookmarks.
@@ -123,8 +128,7 @@ impl Proofs {
     /// its run has not touched it.
     fn covers(&self, range: &ReadRange, epoch: WriteEpoch, asked: &Bookmark) -> bool {
         let database = range.to().database;
-        let reached = self.table.read().reached(database);
-        let reached = reached.filter(|(of, _)| *of == epoch).map(|(_, id)| id);
+        let reached = self.reached(database).filter(|(of, _)| *of == epoch).map(|(_, id)| id);
         asked.positions().iter().all(|position| {
             let carried =
                 range.from().in_database(position.database).is_some_and(|own| own.id >= position.id);
@@ -169,6 +173,12 @@ impl Cache {
         if !counted.is_empty() {
             self.account();
         }
+    }
+
+    /// See [`ProofTable::hear_settled`]. Only a node in touch hears it.
+    pub(crate) fn hear_settled(&self, of: &SettledIds) {
+        self.proofs.table.write().hear_settled(of);
+        self.account();
     }
 
     /// Tells the marks what is known of all transactions.

@@ -1,9 +1,8 @@
 //! Telling marks to the other nodes and to the store, and waiting until no node can serve an entry from before them.
 //!
-//! This node has a conversation with every node, and with the store, in which one message is under way at a time. It brings
-//! everything that is new
-//! since the last one. So writes that end while one is under way share the next (group commit), and a write costs less
-//! under load. A silent node delays nobody else's conversation.
+//! This node has a conversation with every node, and with the store, in which one message is under way at a time. It brings everything that
+//! is new since the last one. So writes that end while one is under way share the next (group commit), and a write costs less under load.
+//! A silent node delays nobody else's conversation.
 //!
 //! A write waits for each node until one of these holds:
 //! - The node has the mark.
@@ -219,8 +218,7 @@ impl State {
         if !has_store && !is_store_away && wait.now < wait.until {
             return Some(wait.until);
         }
-        let is_told =
-            |node: &NodeName| self.nodes.get(node).is_some_and(|conversation| conversation.told >= number);
+        let is_told = |node: &NodeName| self.nodes.get(node).is_some_and(|told| told.told >= number);
         let for_known = wait.others.iter().filter(|node| !is_told(node)).map(|node| {
             let silent_since = self.nodes.get(node).and_then(|conversation| conversation.silent_since);
             match (silent_since, has_store) {
@@ -236,13 +234,17 @@ impl State {
 }
 
 impl InvalidationBroadcast {
+    /// The nodes that listen at the store.
+    pub(super) fn listeners(&self) -> Vec<NodeName> {
+        self.state.lock().store.listeners.keys().cloned().collect()
+    }
+
     /// Whether the store, these nodes, and the nodes that only the store knows have the mark of everything by this name.
     pub(super) fn is_told_to_all(&self, name: DatabaseTag, others: &[NodeName]) -> bool {
         let state = self.state.lock();
         let of_all = state.records.iter().filter(|((of, _, tag), _)| *of == name && tag.is_none());
         let Some(number) = of_all.map(|(_, (number, _))| *number).max() else { return false };
-        let is_told =
-            |node: &NodeName| state.nodes.get(node).is_some_and(|conversation| conversation.told >= number);
+        let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|told| told.told >= number);
         state.store.told >= number && others.iter().chain(state.store.listeners.keys()).all(is_told)
     }
 }
@@ -391,7 +393,8 @@ impl Writes {
         let within = Millis(self.lease_ms().unwrap_or_default().0 / 2);
         let life = self.routing.life_of(node);
         let (events, counted) = (news.events.clone(), news.counts.clone());
-        let told = peers::written(WriteNews { events, by: self.context.me().clone(), counted });
+        let told =
+            peers::written(WriteNews { events, by: self.context.me().clone(), counted, settled: None });
         match self.peers.ask(node, told, within).await {
             Ok(KnownWrites(known)) => {
                 self.take_answer(&news.events, &known);

@@ -105,6 +105,7 @@ impl OpenWrite {
             WriteEnd::Committed(_) => {
                 writes.watching.may_ask_as(name, &of);
                 tallied.committed(kept);
+                writes.settle_soon(name);
             }
             // A write in doubt may still be committed.
             WriteEnd::Refused(_) | WriteEnd::InDoubt => tallied.uncounted(),

@@ -195,6 +195,7 @@ impl Writes {
         if has_places && !told.counted.is_empty() {
             self.cache.hear_counts(&told.by, &told.counted);
         }
+        told.settled.iter().for_each(|settled| self.hear_settled(settled));
         known
     }
 }

@@ -20,6 +20,7 @@
 //! | `unlogged` | writes that the store may not have heard of |
 //! | `database_positions` | the marks, for people |
 //! | `marker` | what is counted, and touched, where each write counts up a marker |
+//! | `settling` | accounts for the ids of this node's own writes at once |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `databases` | which database a name leads to here, and whose stored entries are taken |
 //! | `watch` | notices transactions that went past this cluster |
@@ -49,6 +50,7 @@ mod refusals;
 mod restored;
 mod rights;
 mod runs;
+mod settling;
 mod tallies;
 mod tokens;
 mod unlogged;
@@ -81,6 +83,7 @@ use crate::writes::pending::OpenWrite;
 use crate::writes::recent::RecentWrites;
 use crate::writes::restored::PendingPurges;
 use crate::writes::runs::later;
+use crate::writes::settling::AccountsUnderWay;
 use crate::writes::tallies::OwnTallies;
 use crate::writes::unlogged::UnloggedWrites;
 use crate::writes::watch::Watchers;
@@ -109,6 +112,7 @@ pub struct Writes {
     recent: Mutex<RecentWrites>,
     excluding: Mutex<ExclusionQuestions>,
     tallies: Arc<OwnTallies>,
+    settling: Mutex<AccountsUnderWay>,
     watching: Watchers,
     capture: Capture,
     /// Writes whose answers were lost, one for each database: Neo4j is asked about them again.
@@ -150,6 +154,7 @@ impl Writes {
             recent: Mutex::default(),
             excluding: Mutex::default(),
             tallies: Arc::default(),
+            settling: Mutex::default(),
             watching: Watchers::default(),
             capture: Capture::default(),
             rechecks: Mutex::default(),

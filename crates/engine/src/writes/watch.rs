@@ -220,7 +220,8 @@ impl Writes {
         }
         let mut begun_by_then = None;
         for _ in 0..WATCH_TRIES_MAX {
-            let tallies = self.tallies(name, account, newest.id).await;
+            let of = (account.database, account.epoch, &account.accounts);
+            let tallies = self.tallies(name, of, newest.id).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
             match account.accounts.settle(newest.id, begun_by_then, &tallies) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
@@ -269,7 +270,8 @@ impl Writes {
         let accounts = Accounts { settled: newest.id, ..Accounts::default() };
         let mut account =
             Account { database: newest.database, epoch, run, foreign: newest.id, accounts, change: None };
-        let tallies = self.tallies(name, &account, newest.id).await;
+        let of = (account.database, account.epoch, &account.accounts);
+        let tallies = self.tallies(name, of, newest.id).await;
         account.accounts = Accounts::begin(newest.id, &tallies);
         Some(account)
     }
@@ -341,8 +343,12 @@ impl Writes {
     }
 
     /// The tallies of all nodes that answer, for the ids after an account. A silent node's writes count as foreign.
-    async fn tallies(&self, name: DatabaseTag, account: &Account, until: TransactionId) -> Tallies {
-        let Account { database, epoch, ref accounts, .. } = *account;
+    pub(super) async fn tallies(
+        &self,
+        name: DatabaseTag,
+        (database, epoch, accounts): (DatabaseUuid, WriteEpoch, &Accounts),
+        until: TransactionId,
+    ) -> Tallies {
         let range = |node: &NodeName| {
             let lives = accounts.doubted.iter().filter(|(life, _)| life.node == *node);
             let doubted = lives.map(|(_, number)| *number).max().unwrap_or_default();

@@ -317,7 +317,7 @@ fn lists_are_bounded() {
     let by = Holder { node: node_b(), incarnation: Incarnation(7) };
     let told = |events, counted| {
         let events = vec![WriteEvent::from(record); events];
-        let told = WriteNews { events, by: by.clone(), counted: vec![count; counted] };
+        let told = WriteNews { events, by: by.clone(), counted: vec![count; counted], settled: None };
         decode_question(&encode_question(&Question::Written(told))).is_ok()
     };
     assert!(told(EVENTS_IN_MESSAGE_MAX, COUNTED_TOLD_MAX));

@@ -3,11 +3,13 @@
 
 use hopcache_sim::world::write_statement::{WRITE_ALL_LEFT, WRITE_BOTH, WRITE_MOVED, WRITE_ONE, WRITE_RIGHT};
 
-use super::proofs::{BOUND_MS, LONG_MS, WATCH_MS, warm_world};
+use super::proofs::{BOUND_MS, LONG_MS, WATCH_MS, after, warm_world};
 use super::{proved, warm, world_of};
 use crate::prelude::*;
 
 const PAIR: usize = 2;
+/// Some messages between nodes: less than a quarter of the time in which a watcher's report reaches a node.
+const SETTLED_MS: u64 = 20;
 
 /// A read of the nodes with this value, whose key this node owns.
 fn read_of(world: &World, id: u32, owner: usize) -> Ask {
@@ -186,6 +188,24 @@ async fn labels_that_no_node_has_both_of_keep_each_others_reads() {
         assert_eq!(version(&read(&world, owner, &right).await), now, "{statement}");
         world.pass(BOUND_MS).await;
     }
+}
+
+/// A write that sets properties alone may have changed nothing, so it does not count by itself. Its node accounts for it before any report
+/// does: a pair of labels keeps the read at once, whichever node is asked, and a client that has the write's bookmark gets it too.
+#[tokio::test(start_paused = true)]
+async fn what_sets_properties_alone_is_accounted_for_at_once() {
+    let (world, right, _, cached) = apart(458).await;
+    let runs = world.origin.runs();
+    for writer in 0..world.nodes.len() {
+        write_of(&world, writer, WRITE_ALL_LEFT).await;
+        world.pass(SETTLED_MS).await;
+        let after = after(&right, world.origin.version());
+        for node in 0..world.nodes.len() {
+            is_hit_of(&read(&world, node, &right).await, cached);
+            is_hit_of(&read(&world, node, &after).await, cached);
+        }
+    }
+    assert_eq!(world.origin.runs(), runs);
 }
 
 /// A node gives a node both labels, and its word reaches nobody yet. Then the owner writes to all of the one label. It has not heard of the

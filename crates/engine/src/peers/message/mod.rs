@@ -22,7 +22,7 @@ use hopcache_core::limits::{
     ORDERS_IN_MESSAGE_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::Holder;
-use hopcache_core::proof::{CountedWrite, IdRange};
+use hopcache_core::proof::{CountedWrite, IdRange, SettledIds};
 use hopcache_core::wire::{BadForm, WIRE_VERSION, append, at_most, from_bytes, piece};
 use hopcache_core::write_position::{WriteEvent, WriteRecord};
 use hopcache_learning::fields::Fields;
@@ -112,6 +112,8 @@ pub struct WriteNews {
     /// Writes of this life, each with a mark here or in an earlier telling.
     #[serde(deserialize_with = "at_most::<_, _, COUNTED_TOLD_MAX>")]
     pub counted: Vec<CountedWrite>,
+    /// What the node has settled, if it has. Of the writes in it each node in touch has heard before.
+    pub settled: Option<SettledIds>,
 }
 
 /// Plain data: the marks that a node knows.
