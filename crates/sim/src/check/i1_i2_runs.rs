@@ -68,8 +68,8 @@ pub(super) struct Runs {
     /// Keys for which a lease was granted beside a fresh value, for an early refresh that has not run yet.
     early: BTreeSet<KeyId>,
     ended_well: BTreeMap<KeyId, bool>,
-    /// Until when nodes may have heard of the last write through a node that touches each statement. A write ends the entries
-    /// of the statement whose runs began before their nodes heard of it, and so their windows.
+    /// Until when nodes may have heard of the last write through a node that may end entries of each statement: those whose runs began
+    /// before their nodes heard of it, and so their windows.
     heard: [Option<MonoTime>; STATEMENTS.len()],
 }
 
@@ -117,7 +117,7 @@ impl Runs {
             _ => return,
         };
         for (statement, latest) in self.heard.iter_mut().enumerate() {
-            if touches.has(statement) {
+            if touches.may_end(statement) {
                 *latest = (*latest).max(Some(heard));
             }
         }

@@ -7,16 +7,34 @@ use crate::world::subject::USUAL;
 
 /// The usual statements whose answers a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Touches([bool; USUAL]);
+pub struct Touches {
+    changes: [bool; USUAL],
+    ends: [bool; USUAL],
+}
 
 impl Touches {
     /// All of them.
-    pub const ALL: Self = Self([true; USUAL]);
+    pub const ALL: Self = Self::of([true; USUAL]);
+
+    const fn of(changes: [bool; USUAL]) -> Self {
+        Self { changes, ends: changes }
+    }
+
+    /// The same of a write that ends all answers as long as its node does not know that no node has two labels.
+    const fn ending_all(self) -> Self {
+        Self { ends: [true; USUAL], ..self }
+    }
 
     /// Whether the answers of this statement may change. Of the statements that are not usual, nobody knows.
     #[must_use]
     pub fn has(self, statement: usize) -> bool {
-        self.0.get(statement).copied().unwrap_or(true)
+        self.changes.get(statement).copied().unwrap_or(true)
+    }
+
+    /// Whether nodes may end the answers of this statement, because they do not know that nothing changes.
+    #[must_use]
+    pub fn may_end(self, statement: usize) -> bool {
+        self.ends.get(statement).copied().unwrap_or(true)
     }
 }
 
@@ -71,18 +89,18 @@ const USUAL_WRITE: WriteStatement = created(WRITE, Touches::ALL);
 
 /// The statements of writes in tagged worlds.
 const TAGGED_WRITES: [WriteStatement; 10] = [
-    created(WRITE_LEFT, Touches([true, false, true])),
-    created(WRITE_RIGHT, Touches([false, true, true])),
+    created(WRITE_LEFT, Touches::of([true, false, true])),
+    created(WRITE_RIGHT, Touches::of([false, true, true])),
     created("UNWIND [1, 2] AS id CREATE (w:Left:Right {id: id})", Touches::ALL),
-    created("CREATE (w:Elsewhere)", Touches([false, false, true])),
-    created("CREATE (w:Left:Right {id: 3})", Touches([false, false, true])),
-    set(WRITE_ALL_LEFT, Touches([true, false, true])),
-    set(WRITE_ONE, Touches([true, false, true])),
-    set(WRITE_MOVED, Touches([false, true, true])),
-    set("MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}", Touches([false, true, true])),
+    created("CREATE (w:Elsewhere)", Touches::of([false, false, true])),
+    created("CREATE (w:Left:Right {id: 3})", Touches::of([false, false, true])),
+    set(WRITE_ALL_LEFT, Touches::of([true, false, true]).ending_all()),
+    set(WRITE_ONE, Touches::of([true, false, true])),
+    set(WRITE_MOVED, Touches::of([false, true, true])),
+    set("MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}", Touches::of([false, true, true])),
     WriteStatement {
         text: WRITE_ELSEWHERE,
-        touches: Touches([false; USUAL]),
+        touches: Touches::of([false; USUAL]),
         counter: "relationships-created",
     },
 ];
