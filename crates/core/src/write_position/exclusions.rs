@@ -143,8 +143,7 @@ impl WritePositionTable {
     /// node, or itself a moment ago, ask for this mark; and it may see more: the other node may know fewer pairs of labels.
     #[must_use]
     pub fn accounts_for(&self, written: WritePosition) -> bool {
-        let accounts =
-            |of: &TagPositions| of.counts(written.epoch) && of.accounted().reached >= written.id;
+        let accounts = |of: &TagPositions| of.counts(written.epoch) && of.accounted().reached >= written.id;
         self.positions.get(&written.database()).is_some_and(accounts)
     }
 
