@@ -70,7 +70,7 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that seeds hardly show, each with the scene that fails with it.
-const SCENES: [(Bug, &str); 19] = [
+const SCENES: [(Bug, &str); 22] = [
     (Bug::AnothersEntryServed, "whose::two_clusters_on_one_store_before_two_servers"),
     (Bug::BatchToldLate, "writes::parts::what_a_long_statement_has_committed_is_seen_while_it_runs"),
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
@@ -95,6 +95,7 @@ const SCENES: [(Bug, &str); 19] = [
     (Bug::PurgeByRefused, "writes::refused::a_write_that_is_rolled_back_ends_reads_of_keys_alone"),
     (Bug::QueueDroppedAtLeave, "commit_queue::a_leaving_node_empties_its_queue"),
     (Bug::QueueNotLookedAt, "commit_queue::an_evicted_copy_is_found_in_the_queue"),
+    (Bug::ShownKeyForgotten, "writes::shown::a_shown_node_that_becomes_another_ends_its_result"),
     (Bug::SilentHolderAwaited, "promises::a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease"),
     (Bug::TellingDropped, "writes::the_next_telling_brings_what_ended_during_the_last_one"),
     (Bug::UnloggedForgotten, "writes::anchors::who_has_heard_of_a_write_puts_it_into_the_log"),

@@ -10,6 +10,7 @@ mod parts;
 mod proofs;
 mod refused;
 mod rights;
+mod shown;
 mod tags;
 mod transaction_ids;
 mod transactions;

@@ -20,6 +20,15 @@ pub const COVERED_KEYS_MAX: usize = 4;
 pub const ROLE_LABELS_MAX: usize = 3;
 /// Classes of values of one key: an `IN` list, or a batch of one write. With one more the key separates nothing.
 pub const ANCHOR_CLASSES_MAX: usize = 64;
+/// Records of one result that are decoded to learn which nodes it shows, in bytes: [`ANCHOR_CLASSES_MAX`] nodes of 2 KiB. Of a larger
+/// result nothing is learned. It takes a millisecond, once for each result that a write may have ended.
+pub const SHOWN_BYTES_MAX: usize = 128 << 10;
+/// Classes of one result's values, 8 bytes each: 8 KiB beside a result that a write may have ended.
+pub const SHOWN_CLASSES_MAX: usize = 1_024;
+/// Keys by whose values the nodes of one result are told apart from those of a write.
+pub const SHOWN_KEYS_MAX: usize = 2;
+/// Sets of keys for which what one text needs is remembered, some kilobytes each. They change as long as writes with new keys come.
+pub const SHOWN_SHAPES_MAX: usize = 4;
 /// Names of keys and labels in the refinement of one write.
 pub const REFINED_NAMES_MAX: usize = 32;
 /// Facts of the refinement of one write. The tags of more facts are told without refinement.

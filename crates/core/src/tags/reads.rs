@@ -25,6 +25,8 @@ pub(crate) struct ConstrainedKey {
     pub(crate) key: Key<Box<str>>,
     pub(crate) hash: KeyHash,
     pub(crate) gained: Option<[TagId; 2]>,
+    /// Whether the result has told its values, and no condition of the read.
+    pub(crate) is_shown: bool,
 }
 
 /// A node of something that a read needs.
@@ -108,11 +110,20 @@ impl NodeConstraint {
             key: key.map(Box::from),
             hash: KeyHash::of(key),
             gained,
+            is_shown: false,
         };
         Self {
             keys: keys.into_iter().take(COVERED_KEYS_MAX).map(key).collect(),
             labels: labels.into_iter().take(ROLE_LABELS_MAX).map(Box::from).collect(),
         }
+    }
+
+    /// The same, whose keys from this place on are those of nodes that a result shows. Such a node stays in the result when it loses the
+    /// value. So a write that found it by another value is separated only if this node knows that nobody has changed it.
+    #[must_use]
+    pub fn with_shown(mut self, first: usize) -> Self {
+        self.keys.iter_mut().skip(first).for_each(|key| key.is_shown = true);
+        self
     }
 
     /// Its keys, in the order of their classes.
@@ -194,7 +205,8 @@ impl NeedClasses {
     }
 
     /// The classes of one key; none if it is no constraint.
-    pub(crate) fn of_key(&self, place: usize) -> &[ClassId] {
+    #[must_use]
+    pub fn of_key(&self, place: usize) -> &[ClassId] {
         let end_of = |place: usize| self.ends.get(place).map(|end| usize::from(*end));
         let start = place.checked_sub(1).map_or(Some(0), end_of);
         match (start, end_of(place)) {

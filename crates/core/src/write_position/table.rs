@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::known::{DataOwner, KnownDatabase, KnownDatabases, NameChange};
-use super::names::NameTable;
+use super::names::{NameId, NameTable};
 use super::tag_positions::TagPositions;
 use super::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use crate::bookmark::{DatabaseUuid, Position, ReadRange, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
 use crate::limits::{SKETCH_IDLE_MS, SKETCHES_MAX, WRITTEN_DATABASES_MAX};
-use crate::tags::{Depends, TagId, Touched, TouchedTags};
+use crate::tags::{Depends, Key, NeedsShape, TagId, Touched, TouchedTags};
 use crate::time::{Millis, MonoTime};
 
 /// What a node knows: the marks of each database, and the database behind each name.
@@ -80,6 +80,21 @@ impl WritePositionTable {
     #[must_use]
     pub fn needed_by(&self, name: DatabaseTag, reads: Depends<'_>) -> Option<WritePosition> {
         self.positions_of(name).map(|positions| positions.needed(reads, &self.names))
+    }
+
+    /// The keys by which writes have found the nodes of what a read of this database needs, those of the latest writes first. A result that
+    /// shows their values of its own nodes may be told apart from the next such write.
+    #[must_use]
+    pub fn covered_keys(&self, database: DatabaseUuid, shape: &NeedsShape) -> Vec<Key<Box<str>>> {
+        let Some(positions) = self.positions.get(&database) else { return Vec::new() };
+        let named = |key: Key<NameId>| {
+            Some(match key {
+                Key::Property(name) => Key::Property(Box::from(self.names.text(name)?)),
+                Key::ElementId => Key::ElementId,
+                Key::Id => Key::Id,
+            })
+        };
+        positions.covered_keys(shape).into_iter().filter_map(named).collect()
     }
 
     /// Whether a foreign transaction may have touched what a run of this range read.

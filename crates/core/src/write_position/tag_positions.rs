@@ -10,14 +10,17 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::exclusions::{Exclusions, LabelPair};
-use super::names::NameTable;
+use super::names::{NameId, NameTable};
 use super::sketch::AnchorSketch;
 use super::touches::{Judge, TagMark};
 use super::{Accounted, UNSETTLED, WriteEpoch, WritePosition};
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::WRITTEN_TAGS_MAX;
-use crate::tags::{Depends, NeedClasses, NeedsShape, Refinement, TagId, TouchedTags, Viewer};
+use crate::tags::{Depends, Key, NeedClasses, NeedsShape, Refinement, TagId, TouchedTags, Viewer};
 use crate::time::MonoTime;
+
+/// The most keys that are named to whoever asks by which keys nodes were found: an application has as many at most.
+const KEYS_ASKED_MAX: usize = 8;
 
 /// The marks of one database.
 #[derive(Debug, Clone)]
@@ -143,6 +146,21 @@ impl TagPositions {
             mark.want_pairs(needs, &judge, (carried, &mut pairs));
         }
         pairs
+    }
+
+    /// The keys by which writes have found the nodes of these needs, those of the latest writes first.
+    pub(super) fn covered_keys(&self, shape: &NeedsShape) -> Vec<Key<NameId>> {
+        let mut found = Vec::new();
+        let marks = shape.by_tag().iter().filter_map(|(tag, _)| self.tags.get(tag));
+        marks.for_each(|mark| mark.add_covered_keys(&mut found));
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        let mut keys = Vec::new();
+        for (_, key) in found {
+            if keys.len() < KEYS_ASKED_MAX && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     /// Each tag with its mark.

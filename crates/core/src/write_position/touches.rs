@@ -85,6 +85,7 @@ struct NeededKey<'a> {
     hash: KeyHash,
     gained: Option<[TagId; 2]>,
     classes: &'a [ClassId],
+    is_shown: bool,
 }
 
 impl Default for TagMark {
@@ -173,6 +174,15 @@ impl TagMark {
                     pairs.push(pair);
                 }
             }
+        }
+    }
+
+    /// Adds the keys by which writes have found the nodes of this tag, each with its last such write.
+    pub(super) fn add_covered_keys(&self, found: &mut Vec<(TransactionId, Key<NameId>)>) {
+        let entries = self.roles.iter().flat_map(|roles| roles.iter()).flat_map(|touches| &touches.entries);
+        for entry in entries {
+            let Cover::Keys(keys) = &entry.kind.cover else { continue };
+            found.extend(keys.iter().map(|key| (entry.last, *key)));
         }
     }
 
@@ -321,14 +331,15 @@ impl RoleEntry {
             _ => self.last,
         };
         let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));
-        covered.fold(last, |last, needed| {
+        covered.filter(|needed| judge.knows(needed, self.last)).fold(last, |last, needed| {
             let touched = |class| {
                 let anchored = judge.last(AnchorHash::of(self.kind.group, needed.hash, class));
                 // Nobody changes a node that its statement has made.
                 let changed = if self.kind.is_fresh { NEVER } else { judge.changed(needed, class) };
                 anchored.max(self.windows.last_beside(changed))
             };
-            last.min(needed.classes.iter().copied().map(touched).max().unwrap_or(last))
+            let touched = needed.classes.iter().copied().map(touched).max().unwrap_or(last);
+            last.min(touched.max(judge.last_unknown(needed)))
         })
     }
 }
@@ -401,7 +412,25 @@ impl<'a> Judge<'a> {
         let Some(gained) = needed.gained else { return NEVER };
         let marks = gained.iter().filter_map(|tag| self.positions.mark(*tag));
         let last = marks.map(|mark| mark.last_gain(needed, class, self)).max().unwrap_or(NEVER);
-        last.max(self.positions.last_foreign())
+        last.max(self.last_foreign())
+    }
+
+    /// Whether a touch of this transaction can be told from the nodes with this value. Schedule, of a result that shows the node 7:
+    ///   51 changes its id to 42, and this node has not heard of it yet · 52 changes the name of the node 42, is told and answered · without
+    ///   this condition the result would stay, with the name of before.
+    /// A read that finds the node by its id is another case: 52 does not change its result, and 51 is not answered.
+    fn knows(&self, needed: &NeededKey<'_>, id: TransactionId) -> bool {
+        !needed.is_shown || needed.gained.is_none() || id <= self.positions.accounted().reached
+    }
+
+    /// The last transaction that may have changed a shown value, and of which nobody knows what it changed.
+    fn last_unknown(&self, needed: &NeededKey<'_>) -> TransactionId {
+        if needed.is_shown && needed.gained.is_some() { self.last_foreign() } else { NEVER }
+    }
+
+    /// The last foreign transaction, also one whose mark has not come yet.
+    fn last_foreign(&self) -> TransactionId {
+        self.positions.last_foreign().max(self.positions.accounted().foreign)
     }
 
     /// The transaction after which no node of these labels was touched that is this one; `None` if that is not known.
@@ -436,6 +465,7 @@ impl<'a> Judge<'a> {
                     hash: constrained.hash,
                     gained: constrained.gained,
                     classes,
+                    is_shown: constrained.is_shown,
                 })
             };
             nodes.push(NeededNode {

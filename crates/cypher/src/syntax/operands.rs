@@ -171,7 +171,7 @@ impl<'t> Parser<'t, '_> {
             } else {
                 let name = self.name()?;
                 if self.skip(':') {
-                    MapProjectionItem::Value(self.expr()?)
+                    MapProjectionItem::Value(name, self.expr()?)
                 } else {
                     MapProjectionItem::Variable(name)
                 }

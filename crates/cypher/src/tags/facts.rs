@@ -254,7 +254,7 @@ impl<'q> Fold<'q, '_> {
                     continue;
                 }
                 MapProjectionItem::Variable(name) => vec![Carrier::Name(name.as_str())],
-                MapProjectionItem::Value(value) => self.expr(value),
+                MapProjectionItem::Value(_, value) => self.expr(value),
             };
             self.hold_in_map(&held);
             carried.append(&mut held);

@@ -10,6 +10,8 @@ mod narrower;
 mod oracle;
 mod relationship_keys;
 mod rules;
+mod shown;
+mod shown_history;
 mod statements;
 mod tokens;
 mod volatile;

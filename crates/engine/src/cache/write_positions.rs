@@ -98,13 +98,24 @@ impl WritePositions {
         if version == 0 || copy.is_judged_at(version) {
             return false;
         }
-        let read = copy.range().map(|range| (&**range, copy.read_started()));
-        let has_ended =
-            self.table.read().ends(copy.tags().database(), copy.depends(self.compares_values), read);
+        let has_ended = self.ends_copy(copy) && (!self.learn_shown(copy) || self.ends_copy(copy));
         if !has_ended {
             copy.judged_at(version);
         }
         has_ended
+    }
+
+    fn ends_copy(&self, copy: &MemoryCopy) -> bool {
+        let read = copy.range().map(|range| (&**range, copy.read_started()));
+        self.table.read().ends(copy.tags().database(), copy.depends(self.compares_values), read)
+    }
+
+    /// Finds out which nodes the copy shows, without the lock of the table. Returns whether that may say more than its text and its
+    /// parameters.
+    fn learn_shown(&self, copy: &MemoryCopy) -> bool {
+        let Some(range) = copy.range().filter(|_| self.compares_values) else { return false };
+        let database = range.to().database;
+        copy.learn_shown(|shape| self.table.read().covered_keys(database, shape))
     }
 
     /// Whether a write has ended this copy for a request with this mark. The mark counts only where this node does not account for all up to

@@ -22,6 +22,7 @@ pub mod outcome;
 pub mod policy;
 pub mod ports;
 pub mod rendering;
+pub(crate) mod shown_reads;
 pub(crate) mod span;
 pub mod text_facts;
 pub mod trace;

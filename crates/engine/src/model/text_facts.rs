@@ -18,6 +18,7 @@ use hopcache_cypher::tags::{Volatility, WriteEffects};
 use hopcache_learning::in_vain::ConsideredInVain;
 
 use crate::model::origin_run::Parts;
+use crate::model::shown_reads::ShownReads;
 
 /// Facts of one text in one database.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Reads {
     pub(crate) tags: Arc<[TagId]>,
     /// The same, with the values by which it finds its nodes.
     pub(crate) needs: Arc<NeedsShape>,
+    /// What its answers show; `None` if they show no nodes.
+    pub(crate) shown: Option<Arc<ShownReads>>,
     /// Whether nothing but the graph decides it. Otherwise it is never proved.
     pub(crate) is_of_graph: bool,
 }
@@ -82,7 +85,7 @@ impl AnswerReads {
 /// What answers to a text depend on.
 #[derive(Debug)]
 struct TextReads {
-    shape: ReadShape,
+    shape: Arc<ReadShape>,
     /// `None` if nothing is known of the text.
     volatility: Option<Volatility>,
     proved: Arc<Reads>,
@@ -97,8 +100,12 @@ impl TextReads {
         let more = |tag: &&TagId| shape.tags().ids().binary_search(tag).is_err();
         let more: Vec<TagId> = tags.iter().filter(more).copied().collect();
         let needs = Arc::new(shape.told(&more));
-        let reads =
-            |is_of_graph| Arc::new(Reads { tags: Arc::clone(&tags), needs: Arc::clone(&needs), is_of_graph });
+        let shape = Arc::new(shape);
+        let shown = shape.shows_nodes().then(|| Arc::new(ShownReads::new(Arc::clone(&shape), &more)));
+        let reads = |is_of_graph| {
+            let (tags, needs, shown) = (Arc::clone(&tags), Arc::clone(&needs), shown.clone());
+            Arc::new(Reads { tags, needs, shown, is_of_graph })
+        };
         Self {
             volatility: (!found.is_anything()).then(|| found.volatility()),
             proved: reads(true),
@@ -149,6 +156,11 @@ impl TextFacts {
     /// What answers depend on, in the words of Cypher, each with the numbers of its marks.
     pub(crate) fn needs_in_words(&self) -> Vec<(Vec<TagId>, String)> {
         self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).shape.needs_in_words()
+    }
+
+    /// What ends answers, in the words of Cypher.
+    pub(crate) fn ends_in_words(&self) -> Vec<String> {
+        self.reads.get_or_init(|| TextReads::of(ReadShape::of(&self.text), false)).shape.ends_in_words()
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.

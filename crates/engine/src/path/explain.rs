@@ -186,7 +186,7 @@ impl Path {
 
     fn proof_view(&self, query: &Query, copy: CopyProof) -> ProofView {
         // Whoever reads "[:KNOWS]" expects that a deleted node takes its relationships with it.
-        let needs = query.facts().needs_in_words().into_iter().map(|(_, words)| words);
+        let needs = query.facts().ends_in_words().into_iter();
         let ends_with = needs.filter(|words| !words.starts_with(&Need::Detached.to_string())).collect();
         ProofView { copy, accounted_to: self.settled(query), ends_with }
     }

@@ -75,6 +75,15 @@ pub const WRITE_ONE: &str = "MATCH (w {id: 1}) SET w.name = 'one'";
 /// A write after which a node has the other value.
 pub const WRITE_MOVED: &str = "MATCH (w {id: 3}) SET w.id = 2";
 
+/// The version that the writes below name: the origin shows its version where a read shows a value.
+pub const SHOWN: i64 = 110;
+
+/// A write that touches a property of the nodes of this version.
+pub const WRITE_SHOWN: &str = "MATCH (w {id: 110}) SET w.name = 'shown'";
+
+/// A write after which these nodes have the value of [`WRITE_ONE`].
+pub const WRITE_SHOWN_MOVED: &str = "MATCH (w {id: 110}) SET w.id = 1";
+
 /// A write that touches a property of all nodes of this label: also of those that have the other one too, once there are such nodes.
 pub const WRITE_ALL_LEFT: &str = "MATCH (w:Left) SET w.name = 'left'";
 
@@ -133,8 +142,10 @@ impl WriteStatement {
     /// The write with this text; none for another statement.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
-        const OTHERS: [WriteStatement; 5] = [
+        const OTHERS: [WriteStatement; 7] = [
             USUAL_WRITE,
+            set(WRITE_SHOWN, Touches::ALL),
+            set(WRITE_SHOWN_MOVED, Touches::ALL),
             WriteStatement { text: WRITE_BOTH, touches: Touches::ALL, counter: "labels-added" },
             created(WRITE_BY_USE, Touches::ALL),
             created(WRITE_BY_CALL, Touches::ALL),

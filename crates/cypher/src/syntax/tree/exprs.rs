@@ -189,7 +189,7 @@ pub enum MapProjectionItem<'t> {
     /// `other`.
     Variable(Name<'t>),
     /// `key: value`.
-    Value(Expr<'t>),
+    Value(Name<'t>, Expr<'t>),
 }
 
 /// `CASE subject WHEN value THEN result ELSE otherwise END`.

@@ -10,6 +10,7 @@ use crate::syntax::tree::{
     CallForm, Clause, Element, Expr, Filter, LabelExpr, Match, Node, Operand, Projection, Relationship,
     Scope, Subquery, Tail, Term,
 };
+use crate::tags::anchored::deferred::DeferredMap;
 use crate::tags::anchored::holds::Holds;
 use crate::tags::anchored::sources::Source;
 use crate::tags::facts::{Carrier, Facts};
@@ -32,9 +33,16 @@ pub(crate) struct Constraint {
     /// The value is one of each of these sources.
     pub(crate) keys: Vec<(KeyRef, Vec<Source>)>,
     pub(crate) labels: Vec<String>,
+    /// The result shows each such node ([`crate::tags::anchored::shown`]): the number of the nodes that it is among.
+    pub(crate) shown: Option<u16>,
 }
 
 impl Constraint {
+    /// The same of a node that the result shows, or does not.
+    pub(crate) fn with_shown(&self, shown: Option<u16>) -> Arc<Self> {
+        Arc::new(Self { shown, ..self.clone() })
+    }
+
     /// Whether it says something of `key`.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.keys.iter().any(|(other, _)| matches!(other, KeyRef::Key(name) if name == key))
@@ -45,6 +53,7 @@ impl Constraint {
         Self {
             keys: self.keys.iter().filter(|key| other.keys.contains(key)).cloned().collect(),
             labels: self.labels.iter().filter(|label| other.labels.contains(label)).cloned().collect(),
+            shown: self.shown.filter(|_| self.shown == other.shown),
         }
     }
 
@@ -125,6 +134,10 @@ pub(crate) struct Held<M> {
     pub(crate) made: Option<Arc<M>>,
     /// Which elements it holds.
     pub(crate) holds: Holds<M>,
+    /// Whether all that it shows of an element is the element itself ([`Env::is_exact`]).
+    pub(crate) is_exact: bool,
+    /// The maps in it of which only the result is to be told ([`crate::tags::anchored::deferred`]).
+    pub(crate) maps: Vec<DeferredMap>,
 }
 
 impl<M> Default for Held<M> {
@@ -136,6 +149,8 @@ impl<M> Default for Held<M> {
             ends: None,
             made: None,
             holds: Holds::AsNamed,
+            is_exact: false,
+            maps: Vec::new(),
         }
     }
 }
@@ -164,6 +179,8 @@ impl<M> Held<M> {
             ends: self.ends.clone(),
             made: self.made.clone(),
             holds: self.holds.clone(),
+            is_exact: self.is_exact,
+            maps: self.maps.clone(),
         }
     }
 }
@@ -197,6 +214,20 @@ impl<'a, M> Env<'a, M> {
         let is_bound = held.is_bound;
         let held = if self.never.contains(name) { Held { is_bound, ..Held::default() } } else { held };
         self.vars.insert(name, held);
+    }
+
+    /// All that the variables hold.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Held<M>> {
+        self.vars.values()
+    }
+
+    /// The variable holds these maps, and no others. Returns whether that is followed.
+    pub(crate) fn set_maps(&mut self, name: &str, maps: Vec<DeferredMap>) -> bool {
+        let is_followed = self.follows(name);
+        if let Some(held) = self.vars.get_mut(name) {
+            held.maps = if is_followed { maps } else { Vec::new() };
+        }
+        is_followed
     }
 
     /// The nodes that a pattern has found.
@@ -269,6 +300,7 @@ impl<'a, M> Env<'a, M> {
             node: self.only_node(facts),
             value: self.source(expr),
             holds: self.maps(expr).unwrap_or_else(|| self.holds(facts)),
+            is_exact: self.is_exact(expr),
             ..Held::default()
         }
     }
@@ -276,7 +308,13 @@ impl<'a, M> Env<'a, M> {
     /// The same for an item of a list.
     pub(crate) fn held_item(&self, list: &'a Expr<'a>, facts: &Facts<'a>) -> Held<M> {
         let holds = self.maps(list).unwrap_or_else(|| self.holds(facts));
-        Held { node: self.only_node(facts), value: self.source(list).item(), holds, ..Held::default() }
+        Held {
+            node: self.only_node(facts),
+            value: self.source(list).item(),
+            holds,
+            is_exact: self.is_exact(list),
+            ..Held::default()
+        }
     }
 
     /// What is said about each node that a value may hold: what is said of each variable that it may come from.

@@ -93,21 +93,21 @@ impl Hops {
                     let name = name.as_str();
                     let made = env.get(name).and_then(|held| held.made.clone());
                     let holds = Holds::Nodes;
-                    env.set(
-                        name,
-                        Held { node: env.node(name), is_bound: true, made, holds, ..Held::default() },
-                    );
+                    let node = env.node(name);
+                    let is_exact = true;
+                    env.set(name, Held { node, is_bound: true, made, holds, is_exact, ..Held::default() });
                 }
                 (Element::Relationship(one), Some(name)) => {
                     let ends = self.roles(at).filter(|_| is_one(one));
                     let ends = ends.map(|[left, right]| Env::<M>::ends(one, &left.node, &right.node));
-                    env.set(name.as_str(), Held { ends, holds: Holds::Relationships, ..Held::default() });
+                    let holds = Holds::Relationships;
+                    env.set(name.as_str(), Held { ends, holds, is_exact: true, ..Held::default() });
                 }
                 _ => {}
             }
         }
         if let Some(name) = &path.name {
-            env.set(name.as_str(), Held::default());
+            env.set(name.as_str(), Held { is_exact: true, ..Held::default() });
         }
     }
 }

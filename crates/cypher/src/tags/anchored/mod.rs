@@ -26,6 +26,7 @@
 //! | R9 | `r.k`, whole relationships | the key by type, with both ends |
 //! | R10 | a variable that is not followed | no constraint |
 //! | R11 | an end of a relationship that another need finds before | `ref`: a node that the write makes does not matter here |
+//! | R12 | what the last `RETURN` reads of a node, without `UNION`, also by a map of before | the same, and the node is one that the result shows, if it shows which (`shown`) |
 //!
 //! # What a write touches
 //!
@@ -56,6 +57,37 @@
 //! A node that the write makes is found by a match at a first position (`hops`), where its label, its existence or the relationship
 //! that leads to it is new as well. So its touches may be left out where another need finds it before.
 //!
+//! # What the result shows
+//!
+//! `MATCH (:Room {id: $r})<-[:IN]-(m:Message)<-[:SENT]-(u:User) RETURN m, u` reads each property of each `u`. Its rows show which nodes these
+//! are. So what the last `RETURN` alone reads has one more constraint: the value of a key k is one of S, those of the result's own nodes.
+//! k is a key by which writes find nodes, so it is chosen when a result is judged (`showing`).
+//!
+//! Three kinds of reads have it.
+//!
+//! - *Whole nodes in a column.* A node is passed on as itself, whatever the expressions are: what is read of it is what the client gets, and
+//!   these nodes are in the column. [`env`]'s `is_exact` says where a value may instead be made of a node (`point(n)`).
+//! - *A variable*, each of whose nodes is in one of the result's rows: `n`, `n.id`, `n {.id, …}`, or one of these in a map, a list or
+//!   `collect`. All that the last `RETURN` reads of it is read of these nodes, also by functions, aggregates and patterns. If `SKIP` or
+//!   `LIMIT` hides rows, that holds of the items that choose no rows: not of those in `ORDER BY`, and of none with `DISTINCT` or an aggregate.
+//! - *A map that an earlier clause has made of a node* (`WITH m {.id, .name} AS m RETURN collect(m)`), if nothing but the result depends on its
+//!   values (`deferred`). Put a sign for the map in its place: the same rows come with the same signs, and only then the signs are values.
+//!
+//! Why that is enough. Let no touch of later writes meet a need. What the matches, filters, sort keys and groups read has no S, so the rows
+//! before the last `RETURN` are the same nodes as before, and so are the rows that are shown. Let a write touch a fact of such a node z.
+//! Some run has shown the value s of z. Either z had it before all writes that the run does not carry, or one of these gave it. In both
+//! cases the first of these writes that changes k of z has a touch that covers s, and meets the need of k at S. So no write has changed it,
+//! every touch of z covers s, and meets the need. A write that had found z by an earlier value, and was under way while z got s, counts by
+//! `KeyGained` (`hopcache_core::write_position`), as for the values of the text.
+//!
+//! - The need of k has no constraint of another shown key. A run may show two values of two states, so that the change of the one hides
+//!   behind the other. The keys of the text may stand beside it: they have needs without S.
+//! - z is in the result also without the value. So a write that found it by another value changes the result, while the write that gave it
+//!   this value may be unheard of. Only transactions up to which a node knows all are told apart (`with_shown`).
+//! - A node without a value that has a class (no value, a list) could be any: then k tells nothing of this result. No node at all is no node:
+//!   S is empty. But `n.id` is null for both, so it tells nothing.
+//! - Two variables have two sets, even if a node is in both. A name that is not followed shows nothing.
+//!
 //! Several statements of a transaction: each is a write of its own, and their touches count together. A node that one has made is not
 //! fresh in the next.
 //!
@@ -75,14 +107,18 @@
 mod changes;
 mod classes;
 mod conflict;
+mod deferred;
 mod env;
 mod foreign;
 mod given;
 mod holds;
 mod hops;
 mod made;
+mod mentioned;
 mod needs;
 mod shape;
+mod showing;
+mod shown;
 mod sources;
 mod told;
 mod touches;
@@ -92,5 +128,6 @@ pub use conflict::{AnchoredTouch, AnchoredWrite, Cover, Others, TouchFact};
 pub use env::KeyRef;
 pub use foreign::TouchedNodes;
 pub use shape::{AnchoredNeed, AnchoredRead, BoundConstraint, NeedFact, NeedRole, ReadShape};
+pub use showing::ShownNeeds;
 pub use sources::Classes;
 pub use told::label_pair;

@@ -1,29 +1,38 @@
 //! The needs of a read with what the text says about the nodes of each: rules R1 to R11 of [`crate::tags::anchored`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::procedures::is_pure;
 use crate::syntax::tree::{
     Clause, Element, Expr, Filter, LabelExpr, Match, Name, Path, Projection, Query, Relationship, Subquery,
 };
+use crate::tags::anchored::deferred::Passes;
 use crate::tags::anchored::env::{Constraint, Ends, Env, Held};
 use crate::tags::anchored::holds::Holds;
 use crate::tags::anchored::hops::{HopRole, Hops};
 use crate::tags::anchored::shape::{NeedFact, Needs, Role};
+use crate::tags::anchored::shown::{Showing, ShownRows};
 use crate::tags::facts::{Carrier, Copies, Facts, Read};
 use crate::tags::names::{Kinds, Names, plain_names};
 use crate::tags::needs::{finds_itself, has_relationship, is_found_otherwise};
 use crate::tags::rules::Need;
 
 /// A read makes no node.
-type ReadEnv<'a> = Env<'a, ()>;
+pub(super) type ReadEnv<'a> = Env<'a, ()>;
 
-/// Everything that `query` depends on; `None` if it copies too much, or has a clause that is not followed.
-pub(super) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<Needs> {
-    let mut walk = Walk { names, needs: Needs::default(), copies: Copies::default(), is_unknown: false };
+/// Everything that `query` depends on, and the nodes that its result shows; `None` if it copies too much, or has a clause that is not
+/// followed.
+pub(super) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<(Needs, ShownRows)> {
+    let needs = Needs::default();
+    let (copies, shown, is_unknown) = (Copies::default(), ShownRows::default(), false);
+    let mut walk = Walk { names, needs, copies, shown, used: BTreeSet::new(), is_unknown };
     let env = Env::new(Arc::new(names.shadowed().clone()));
-    walk.query(query, &env, Rows::Result);
-    if walk.copies.are_too_many() || walk.is_unknown { None } else { Some(walk.needs) }
+    let rows = if query.branches.len() == 1 { Rows::Result } else { Rows::ResultOfUnion };
+    walk.query(query, &env, rows);
+    walk.forget_used();
+    let is_known = !walk.copies.are_too_many() && !walk.is_unknown;
+    is_known.then_some((walk.needs, walk.shown))
 }
 
 /// Where the rows of a query go.
@@ -31,14 +40,22 @@ pub(super) fn needs<'q>(query: &'q Query<'q>, names: &Names<'q>) -> Option<Needs
 enum Rows {
     /// To the client.
     Result,
-    /// To the query around it, where their use counts.
+    /// To the client, with those of other branches of a `UNION`.
+    ResultOfUnion,
+    /// To the query around it, whose clauses go on with its columns.
+    Columns,
+    /// To the expression around it, where their use counts.
     Inside,
 }
 
-struct Walk<'a, 'n> {
+pub(super) struct Walk<'a, 'n> {
     names: &'n Names<'a>,
     needs: Needs,
     copies: Copies,
+    /// What the result shows. The nodes of deferred maps come first.
+    pub(super) shown: ShownRows,
+    /// The numbers of those of which more than the result tells.
+    pub(super) used: BTreeSet<u16>,
     /// Whether it has met a clause that it does not follow: the tags decide.
     is_unknown: bool,
 }
@@ -86,18 +103,22 @@ impl<'a> Walk<'a, '_> {
                 let held = env.held_item(list, &facts);
                 env.set(name.as_str(), held);
             }
-            Clause::With(projection) => *env = self.projection(projection, env).0,
+            Clause::With(projection) => *env = self.projection(projection, env, Passes::Maps),
             Clause::Return(projection) => {
-                let (columns, facts) = self.projection(projection, env);
-                if rows == Rows::Result {
-                    self.result(projection, &facts, env);
-                }
-                return Some(columns);
+                let showing = match rows {
+                    Rows::Result => Showing::of(projection, env, self.shown.nodes.len()),
+                    Rows::ResultOfUnion => Showing::default(),
+                    Rows::Columns => return Some(self.projection(projection, env, Passes::Maps)),
+                    Rows::Inside => return Some(self.projection(projection, env, Passes::NoMaps)),
+                };
+                self.result(projection, &showing, env);
+                showing.add_to(&mut self.shown);
             }
             Clause::Call(call) => self.call(call, env),
             Clause::Finish => {}
             Clause::Procedure(called) if is_pure(&called.name) => {
                 called.arguments.iter().chain(&called.condition).for_each(|expr| drop(self.expr(expr, env)));
+                self.use_all(env);
                 *env = env.emptied();
             }
             // N8: no read.
@@ -116,30 +137,60 @@ impl<'a> Walk<'a, '_> {
 
     fn call(&mut self, call: &'a Subquery<'a>, env: &mut ReadEnv<'a>) {
         let inner = env.of_subquery(call);
-        if let Some(columns) = self.query(&call.query, &inner, Rows::Inside) {
+        let rows = if call.query.branches.len() == 1 { Rows::Columns } else { Rows::Inside };
+        if let Some(columns) = self.query(&call.query, &inner, rows) {
             env.take_columns(&columns);
         }
     }
 
-    /// What is in scope behind the projection, and the facts of its items.
+    /// What is in scope behind the projection.
     fn projection(
         &mut self,
         projection: &'a Projection<'a>,
         env: &ReadEnv<'a>,
-    ) -> (ReadEnv<'a>, Vec<Facts<'a>>) {
-        let facts: Vec<Facts<'a>> = projection.items.iter().map(|item| self.expr(&item.value, env)).collect();
-        let passed = env.projected(projection, &facts);
+        passes: Passes,
+    ) -> ReadEnv<'a> {
+        let (mut facts, mut maps) = (Vec::new(), Vec::new());
+        let passed_on = self.passed_on(projection, passes);
+        for (item, passes) in projection.items.iter().zip(passed_on) {
+            let mut deferred = Vec::new();
+            facts.push(if passes {
+                self.defer(&item.value, env, &mut Vec::new(), &mut deferred);
+                Facts::of(&item.value, &mut self.copies)
+            } else {
+                self.expr(&item.value, env)
+            });
+            maps.push(deferred);
+        }
+        if projection.is_all && self.groups(projection) {
+            self.use_all(env);
+        }
+        let mut passed = env.projected(projection, &facts);
+        self.bind_maps(projection, maps, &mut passed);
         projection.rest().for_each(|expr| drop(self.expr(expr, &passed)));
-        (passed, facts)
+        passed
     }
 
-    /// R8: the elements that the client gets.
-    fn result(&mut self, projection: &'a Projection<'a>, facts: &[Facts<'a>], env: &ReadEnv<'a>) {
-        for (of, carrier) in facts.iter().flat_map(|of| of.carried.iter().map(move |carrier| (of, carrier))) {
-            let kinds = self.kinds(carrier, of, env);
-            self.whole(&kinds, &Said::of(carrier, env));
+    /// R8, R12: what the last `RETURN` reads, and the elements that the client gets.
+    fn result(&mut self, projection: &'a Projection<'a>, showing: &Showing<'a>, env: &ReadEnv<'a>) {
+        let shown = showing.env(env);
+        let mut facts = Vec::new();
+        for (column, item) in projection.items.iter().enumerate() {
+            let of = self.read(&item.value, if showing.is_free(column) { &shown } else { env });
+            self.show(&item.value, env, showing.is_free(column).then_some(column));
+            for carrier in &of.carried {
+                let kinds = self.kinds(carrier, &of, env);
+                let said = Said::of(carrier, env);
+                let node = showing.of_column(column).map(|number| said.node.with_shown(Some(number)));
+                self.whole(&kinds, &Said { node: node.unwrap_or(said.node), ..said });
+            }
+            facts.push(of);
         }
+        let sorted = if showing.sorts_shown_alone() { &shown } else { env };
+        let passed = sorted.projected(projection, &facts);
+        projection.rest().for_each(|expr| drop(self.expr(expr, &passed)));
         if projection.is_all {
+            self.use_all(env);
             self.whole(&self.names.all(), &Said::default());
         }
     }
@@ -151,7 +202,7 @@ impl<'a> Walk<'a, '_> {
         self.any_key(kinds, of);
     }
 
-    fn any_key(&mut self, kinds: &Kinds<'_>, of: &Said) {
+    pub(super) fn any_key(&mut self, kinds: &Kinds<'_>, of: &Said) {
         if kinds.node {
             self.need_at(Need::NodeKeys, &of.node);
         }
@@ -167,7 +218,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// R7, R9.
-    fn key(&mut self, kinds: &Kinds<'_>, key: &str, of: &Said) {
+    pub(super) fn key(&mut self, kinds: &Kinds<'_>, key: &str, of: &Said) {
         if kinds.node && of.node.has(key) {
             let role = [Role::at(&of.node)];
             self.needs.add(NeedFact::KeyLost(key.to_owned()), &role);
@@ -187,7 +238,13 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn expr(&mut self, expr: &'a Expr<'a>, env: &ReadEnv<'a>) -> Facts<'a> {
+    /// What an expression reads, and that it uses what deferred maps in it have read.
+    pub(super) fn expr(&mut self, expr: &'a Expr<'a>, env: &ReadEnv<'a>) -> Facts<'a> {
+        self.use_maps(expr, env);
+        self.read(expr, env)
+    }
+
+    fn read(&mut self, expr: &'a Expr<'a>, env: &ReadEnv<'a>) -> Facts<'a> {
         let facts = Facts::of(expr, &mut self.copies);
         for read in &facts.reads {
             match read {
@@ -390,9 +447,9 @@ impl<'a> Walk<'a, '_> {
 
 /// What is said about the element of which something is read.
 #[derive(Default)]
-struct Said {
-    node: Arc<Constraint>,
-    ends: Option<Ends>,
+pub(super) struct Said {
+    pub(super) node: Arc<Constraint>,
+    pub(super) ends: Option<Ends>,
 }
 
 impl Said {

@@ -9,6 +9,7 @@ use crate::syntax::certain;
 use crate::tags::anchored::conflict::AnchoredWrite;
 use crate::tags::anchored::env::{Constraint, KeyRef};
 use crate::tags::anchored::needs::needs;
+use crate::tags::anchored::shown::ShownRows;
 use crate::tags::anchored::sources::{Arguments, Classes};
 use crate::tags::id::share;
 use crate::tags::limits::ANCHORED_MAX;
@@ -90,16 +91,29 @@ impl Needs {
 #[derive(Debug, Clone)]
 pub struct ReadShape {
     tags: ReadTags,
+    /// As the text says, without what the result shows.
     constraints: Vec<Arc<Constraint>>,
     needs: Vec<ShapeNeed>,
+    /// What the result shows.
+    pub(super) shown: Arc<ShownRows>,
 }
 
-/// A need with the numbers of its constraints.
+/// A need with its nodes.
 #[derive(Debug, Clone)]
 pub(super) struct ShapeNeed {
     pub(super) fact: NeedFact,
     ids: Vec<TagId>,
-    pub(super) roles: Vec<(usize, bool)>,
+    pub(super) roles: Vec<ShapeRole>,
+}
+
+/// A node of a need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ShapeRole {
+    /// The number of its constraint.
+    pub(super) at: usize,
+    pub(super) is_ref: bool,
+    /// The number of the shown nodes that it is among.
+    pub(super) shown: Option<u16>,
 }
 
 impl ReadShape {
@@ -107,15 +121,23 @@ impl ReadShape {
     #[must_use]
     pub fn of(statement: &str) -> Self {
         let tags = ReadTags::of(statement);
-        let mut shape = Self { tags, constraints: Vec::new(), needs: Vec::new() };
+        let mut shape = Self { tags, constraints: Vec::new(), needs: Vec::new(), shown: Arc::default() };
         let is_known = !shape.tags.is_anything() && !shape.tags.needs().contains(&Need::Tokens);
         let Some(query) = certain(statement).filter(|_| is_known).map(|syntax| syntax.query) else {
             return shape;
         };
         let Some(found) = Names::of(&query).and_then(|names| needs(&query, &names)) else { return shape };
+        let (found, shown) = found;
+        shape.shown = Arc::new(shown);
         for (fact, roles) in found.0 {
             let ids = fact.marks().into_iter().map(TagId::from).collect::<std::collections::BTreeSet<_>>();
-            let roles = roles.into_iter().map(|role| (shape.place(role.constraint), role.is_ref)).collect();
+            let role = |role: Role| {
+                let shown = role.constraint.shown;
+                let of_text =
+                    if shown.is_some() { role.constraint.with_shown(None) } else { role.constraint };
+                ShapeRole { at: shape.place(of_text), is_ref: role.is_ref, shown }
+            };
+            let roles = roles.into_iter().map(role).collect();
             shape.needs.push(ShapeNeed { fact, ids: ids.into_iter().collect(), roles });
         }
         shape
@@ -165,9 +187,27 @@ impl ReadShape {
         found
     }
 
+    /// What a write touches that ends a result, in the words of Cypher. Of what is only read of nodes that the result shows, that is said, as
+    /// a write to another node may leave the result as it is.
+    #[must_use]
+    pub fn ends_in_words(&self) -> Vec<String> {
+        let of_any: Vec<String> = self.needs_in_words().into_iter().map(|(_, words)| words).collect();
+        let is_shown = |need: &ShapeNeed, role: &ShapeRole| {
+            let nodes = role.shown.and_then(|number| self.shown.nodes.get(usize::from(number)));
+            let key = if let NeedFact::Tag(Need::NodeKey(key)) = &need.fact { key.as_str() } else { "" };
+            self.constraints[role.at].keys.is_empty() && nodes.is_some_and(|nodes| nodes.are_seen_beside(key))
+        };
+        let is_of_shown = |words: &str| {
+            let mut needs = self.needs.iter().filter(|need| self.words_of(need) == words).peekable();
+            needs.peek().is_some() && needs.all(|need| need.roles.iter().any(|role| is_shown(need, role)))
+        };
+        let told = |words: String| if is_of_shown(&words) { format!("{words} that it shows") } else { words };
+        of_any.into_iter().map(told).collect()
+    }
+
     /// As people write it: `(:User {id: $id}).name`, `(:User {id: $id})-[:FOLLOWS]->()`. A node of which nothing is known is left out.
     fn words_of(&self, need: &ShapeNeed) -> String {
-        let node = |place: usize| need.roles.get(place).map(|(at, _)| &self.constraints[*at]);
+        let node = |place: usize| need.roles.get(place).map(|role| &self.constraints[role.at]);
         let known = |place| node(place).filter(|of| ***of != Constraint::default());
         match (&need.fact, known(0), known(1)) {
             (
@@ -189,11 +229,13 @@ impl ReadShape {
     }
 
     /// The needs in the words of Cypher, each with its nodes: `.name of nodes at (:User {id: $id})`. One behind `~` is found by another
-    /// need before.
+    /// need before; of one that is `shown` the result may tell which it is.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let node = |(at, is_ref): &(usize, bool)| {
-            format!("{}{}", if *is_ref { "~" } else { "" }, self.constraints[*at])
+        let node = |role: &ShapeRole| {
+            let (found, shown) =
+                (if role.is_ref { "~" } else { "" }, if role.shown.is_some() { " shown" } else { "" });
+            format!("{found}{}{shown}", self.constraints[role.at])
         };
         let words = |need: &ShapeNeed| match need.roles.as_slice() {
             [] => need.fact.to_string(),
@@ -218,7 +260,7 @@ impl ReadShape {
             roles: need
                 .roles
                 .iter()
-                .map(|(at, is_ref)| NeedRole { constraint: Arc::clone(&bound[*at]), is_ref: *is_ref })
+                .map(|role| NeedRole { constraint: Arc::clone(&bound[role.at]), is_ref: role.is_ref })
                 .collect(),
         };
         AnchoredRead { tags: self.tags.clone(), needs: self.needs.iter().map(need).collect() }

@@ -20,7 +20,7 @@ use crate::tags::rules::TagSubject;
 
 impl TagSubject<'_> {
     /// How many nodes a fact of it speaks of.
-    const fn roles(&self) -> usize {
+    pub(super) const fn roles(&self) -> usize {
         match self {
             Self::Change | Self::Tokens | Self::Schema | Self::Everything => 0,
             Self::Nodes
@@ -55,14 +55,14 @@ impl TagSubject<'_> {
 
 impl KeyRef {
     /// The tags of writes by which a node may get a value of it. Ids never change.
-    fn gained(&self) -> Option<[TagId; 2]> {
+    pub(super) fn gained(&self) -> Option<[TagId; 2]> {
         match self {
             Self::Key(name) => Some([TagSubject::KeyGained(name).into(), TagSubject::EveryKeyGained.into()]),
             Self::ElementId | Self::Id => None,
         }
     }
 
-    fn told(&self) -> Key<&str> {
+    pub(super) fn told(&self) -> Key<&str> {
         match self {
             Self::Key(name) => Key::Property(name),
             Self::ElementId => Key::ElementId,
@@ -91,7 +91,7 @@ impl ReadShape {
             let roles = need
                 .roles
                 .iter()
-                .map(|(at, is_ref)| NeedRole { constraint: u16::try_from(*at).ok(), is_ref: *is_ref });
+                .map(|role| NeedRole { constraint: u16::try_from(role.at).ok(), is_ref: role.is_ref });
             let mut tags = BTreeMap::<usize, Vec<TagId>>::new();
             for subject in need.fact.marks() {
                 tags.entry(subject.roles()).or_default().push(TagId::from(subject));
@@ -123,7 +123,7 @@ impl ReadShape {
 }
 
 /// The keys that are told of a constraint.
-fn telling_keys(constraint: &Constraint) -> impl Iterator<Item = (&KeyRef, &[Source])> {
+pub(super) fn telling_keys(constraint: &Constraint) -> impl Iterator<Item = (&KeyRef, &[Source])> {
     ids_first(constraint.keys.iter().map(|(key, sources)| (key, sources.as_slice()))).take(COVERED_KEYS_MAX)
 }
 

@@ -90,7 +90,7 @@ pub fn random_read(random: &mut Random) -> Read {
 }
 
 /// What is done to `n`.
-fn done(random: &mut Random) -> String {
+pub fn done(random: &mut Random) -> String {
     random.text(&[
         "SET n.@K = @V",
         "SET n.@K = @V",

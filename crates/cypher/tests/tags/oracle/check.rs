@@ -6,7 +6,7 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, Touched, Viewer};
 use hopcache_core::time::MonoTime;
-use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WritePositionTable};
+use hopcache_core::write_position::{Accounted, WriteEpoch, WriteEvent, WritePosition, WritePositionTable};
 use hopcache_cypher::tags::anchored::{AnchoredRead, AnchoredWrite, ReadShape};
 use hopcache_cypher::tags::{Counters, ReadTags, WriteEffects};
 
@@ -24,7 +24,11 @@ pub struct Account {
     pub untouched_by_tags: usize,
     /// Those of them that nodes keep apart, by what they tell each other of the write.
     pub untouched_as_told: usize,
-    /// Those of them with more than one write in the transaction.
+    /// Those of them that only what the result shows keeps apart.
+    pub untouched_by_rows: usize,
+    /// Pairs of these with more than one write in the transaction.
+    pub untouched_by_rows_and_several: usize,
+    /// Those of the untouched with more than one write in the transaction.
     pub untouched_by_several: usize,
     /// Pairs whose writes changed nothing, by their counters. They are run and compared, and count nowhere else.
     pub unchanged: usize,
@@ -58,6 +62,7 @@ pub struct Prepared {
     /// With the parameters of the graph.
     anchored: AnchoredRead,
     classes: NeedClasses,
+    params: Vec<u8>,
     rows: Option<Rows>,
 }
 
@@ -69,26 +74,40 @@ impl Prepared {
     fn bind(&mut self, params: &[u8]) {
         self.anchored = self.shape.bind(params);
         self.classes = self.shape.told_classes(params).unwrap_or_default();
+        self.params = params.to_vec();
     }
 }
 
 const NAME: DatabaseTag = DatabaseTag(1);
+const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
 
 /// What a node knows that has heard of these writes of one transaction, and of nothing else.
 fn told(writes: &[Written]) -> WritePositionTable {
-    let position = Position { database: DatabaseUuid([1; 16]), id: TransactionId(1) };
+    let position = Position { database: DATABASE, id: TransactionId(1) };
     let written = WritePosition::at(WriteEpoch(0), position);
     let touched = writes.iter().map(|write| write.anchored.told());
     let touched = touched.reduce(|all, write| all.and(&write)).unwrap_or_else(Touched::nothing);
     let mut table = WritePositionTable::default();
     table.take_event(&WriteEvent { name: NAME, written, since: TransactionId(0), touched }, MonoTime(0));
+    let accounted = Accounted { reached: TransactionId(1), foreign: TransactionId(0) };
+    table.account(DATABASE, (WriteEpoch(0), accounted));
     table
 }
 
-/// Whether such a node ends the read.
-fn ends(table: &WritePositionTable, read: &Prepared) -> bool {
-    let needed = table.needed_by(NAME, Depends::OnNeeds(&read.told, &read.classes, Viewer::default()));
+/// Whether such a node ends a read of these needs.
+fn ends(table: &WritePositionTable, needs: &NeedsShape, classes: &NeedClasses) -> bool {
+    let needed = table.needed_by(NAME, Depends::OnNeeds(needs, classes, Viewer::default()));
     needed.and_then(|needed| needed.position()).is_some_and(|needed| needed.id.0 > 0)
+}
+
+/// Whether such a node ends a result with these rows, which it takes for one of a read of this shape.
+fn ends_rows(table: &WritePositionTable, read: &Prepared, shape: &ReadShape) -> bool {
+    let Some(rows) = &read.rows else { return true };
+    let keys = table.covered_keys(DATABASE, &shape.told(&[]));
+    let Some(shown) = shape.told_shown(&[], &keys) else { return true };
+    let of_text = shape.told_classes(&read.params);
+    let classes = shown.classes(of_text.as_ref(), &rows.records);
+    classes.is_none_or(|classes| ends(table, shown.needs(), &classes))
 }
 
 /// A write that was run, with what its counters leave of it.
@@ -143,6 +162,8 @@ pub struct Checker {
     pub account: Account,
     /// The rule whose verdicts are checked, in place of the crate's.
     pub wrong_rule: Option<Wrong>,
+    /// The read for which the rows of each read are taken.
+    pub judged_as: Option<ReadShape>,
     /// Whether pairs are also run that only a wrong rule would not touch.
     pub catches_wrong_rules: bool,
 }
@@ -150,7 +171,7 @@ pub struct Checker {
 impl Checker {
     pub fn new() -> Self {
         let (graph, account) = (Graph::connect(), Account::default());
-        Self { graph, account, wrong_rule: None, catches_wrong_rules: false }
+        Self { graph, account, wrong_rule: None, judged_as: None, catches_wrong_rules: false }
     }
 
     fn touches(&self, read: &Prepared, writes: &[Written]) -> bool {
@@ -181,7 +202,8 @@ impl Checker {
         self.account.reads += 1;
         self.account.reads_of_anything += usize::from(shape.tags().is_anything());
         let (anchored, told) = (shape.bind(self.graph.params()), shape.told(&[]));
-        Prepared { read, shape, told, anchored, classes: NeedClasses::default(), rows: None }
+        let (classes, params) = (NeedClasses::default(), Vec::new());
+        Prepared { read, shape, told, anchored, classes, params, rows: None }
     }
 
     /// Runs the reads on the graph as it is.
@@ -207,8 +229,9 @@ impl Checker {
         let (mut asked, mut verdicts) = (Vec::new(), Vec::new());
         let table = told(&written);
         for prepared in reads.iter().filter(|prepared| prepared.rows.is_some()) {
-            let is_kept = self.wrong_rule.is_none() && !ends(&table, prepared);
-            self.account.untouched_as_told += usize::from(is_kept && has_changed(&written));
+            let is_told_apart = self.wrong_rule.is_none() && !ends(&table, &prepared.told, &prepared.classes);
+            self.account.untouched_as_told += usize::from(is_told_apart && has_changed(&written));
+            let is_kept = is_told_apart || self.is_kept_by_rows(&table, prepared, &written);
             let is_touched = self.touches(prepared, &written) && !is_kept;
             let is_blind = self.catches_wrong_rules && self.blind(prepared, &written).next().is_some();
             if !is_touched || is_blind {
@@ -229,6 +252,19 @@ impl Checker {
                 self.account.wrong.push(report(prepared, &written));
             }
         }
+    }
+
+    /// Whether the rows of the read show other nodes than these writes have touched.
+    fn is_kept_by_rows(&mut self, table: &WritePositionTable, read: &Prepared, written: &[Written]) -> bool {
+        let is_kept = match &self.judged_as {
+            Some(shape) => !ends_rows(table, read, shape),
+            None => self.wrong_rule.is_none() && !ends_rows(table, read, &read.shape),
+        };
+        if is_kept && has_changed(written) && self.touches(read, written) {
+            self.account.untouched_by_rows += 1;
+            self.account.untouched_by_rows_and_several += usize::from(written.len() > 1);
+        }
+        is_kept
     }
 
     /// Compares after a write that is committed, such as `CALL { … } IN TRANSACTIONS`.

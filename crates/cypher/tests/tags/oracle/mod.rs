@@ -2,7 +2,7 @@
 //! on a real Neo4j. It runs the read, the write and the read again, and takes the write back.
 //!
 //! Verdicts are those of anchors, which separate all that tags separate. Half of the graphs and statements are made for anchors
-//! ([`anchors`]); some transactions have two or three writes.
+//! ([`anchors`]), and reads whose rows show nodes ([`results`]); some transactions have two or three writes.
 //!
 //! The checker itself is proved by wrong rules ([`wrong_rules`], [`wrong_anchors`]): each has a graph, a read and a write on which the
 //! checker has to find its verdict wrong.
@@ -26,14 +26,17 @@ mod ids;
 mod neo4j;
 mod random;
 mod reads;
+mod results;
 mod spelling;
 mod writes;
 mod wrong_anchors;
 mod wrong_rules;
 
 use check::{Checker, Wrong};
+use hopcache_cypher::tags::anchored::ReadShape;
 use random::Random;
 use reads::Read;
+use results::Misread;
 use wrong_anchors::ANCHOR_RULES;
 use wrong_rules::{GRAPH, NOTHING, TOUCHING, WRONG_RULES};
 
@@ -66,8 +69,10 @@ fn run(pairs: usize, first_seed: usize) -> Checker {
     for seed in first_seed.. {
         let mut random = Random::new(seed as u64);
         let is_anchored = random.chance(50);
-        let read = |random: &mut Random| {
-            if is_anchored && random.chance(80) { anchors::random_read(random) } else { random_read(random) }
+        let read = |random: &mut Random| match random.below(100) {
+            kind if is_anchored && kind < 40 => anchors::random_read(random),
+            kind if is_anchored && kind < 80 => results::random_read(random),
+            _ => random_read(random),
         };
         let mut reads: Vec<_> = (0..statements).map(|_| checker.prepared(read(&mut random))).collect();
         let writes: Vec<_> = (0..statements).map(|_| transaction(&mut random, is_anchored)).collect();
@@ -99,8 +104,10 @@ fn run(pairs: usize, first_seed: usize) -> Checker {
 /// One write, or two, or three.
 fn transaction(random: &mut Random, is_anchored: bool) -> Vec<String> {
     let count = if random.chance(80) { 1 } else { 2 + random.below(2) };
-    let write = |random: &mut Random| {
-        if is_anchored && random.chance(80) { anchors::random_write(random) } else { random_write(random) }
+    let write = |random: &mut Random| match random.below(100) {
+        kind if is_anchored && kind < 40 => anchors::random_write(random),
+        kind if is_anchored && kind < 80 => results::random_write(random),
+        _ => random_write(random),
     };
     (0..count).map(|_| write(random)).collect()
 }
@@ -124,10 +131,11 @@ fn no_write_changes_a_read_that_it_does_not_touch() {
     eprintln!("{account:#?}");
     let share = |apart: usize| 100 * apart / (account.untouched + account.touched).max(1);
     eprintln!(
-        "tags keep {} of 100 pairs apart, anchors {}, what nodes tell each other {}",
+        "tags keep {} of 100 pairs apart, anchors {}, what nodes tell each other {}, rows {} more",
         share(account.untouched_by_tags),
         share(account.untouched),
-        share(account.untouched_as_told)
+        share(account.untouched_as_told),
+        share(account.untouched_by_rows)
     );
     assert!(account.wrong.is_empty(), "{} wrong\n{}", account.wrong.len(), account.wrong.join("\n"));
     assert!(account.untouched >= pairs);
@@ -141,6 +149,7 @@ fn no_write_changes_a_read_that_it_does_not_touch() {
     assert!(account.untouched > account.untouched_by_tags);
     assert!(account.untouched_as_told * 10 > account.untouched * 8, "little of it arrives at other nodes");
     assert!(account.untouched_by_several > 0 || pairs < LONG_RUN);
+    assert!(account.untouched_by_rows_and_several > 0 || pairs < LONG_RUN, "rows keep nothing");
     // Otherwise the generator has stopped to make what it is for.
     assert!(account.failed * 5 < account.reads + account.writes, "{account:?}");
     assert!((account.reads_of_anything + account.writes_of_anything) * 5 < account.reads + account.writes);
@@ -170,6 +179,20 @@ fn the_checker_catches_every_wrong_rule() {
     }
     for rule in &ANCHOR_RULES {
         is_caught(&mut checker, Wrong::OfAnchors(rule), rule.read, rule.write);
+    }
+}
+
+/// The same of rows that are taken for those of another read, as by a wrong rule.
+#[test]
+fn the_checker_catches_rows_that_are_taken_for_others() {
+    for Misread { name, read, judged_as, write } in results::MISREAD {
+        let mut checker = Checker::new();
+        checker.check(results::GRAPH, read, write);
+        let account = &checker.account;
+        assert_eq!((account.touched, account.untouched_by_rows, account.wrong.len()), (1, 0, 0), "{name}");
+        checker.judged_as = Some(ReadShape::of(judged_as));
+        checker.check(results::GRAPH, read, write);
+        assert_eq!((checker.account.untouched_by_rows, checker.account.wrong.len()), (1, 1), "{name}");
     }
 }
 

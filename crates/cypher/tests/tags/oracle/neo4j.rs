@@ -13,8 +13,18 @@ use super::random::Random;
 use super::reads::Read;
 
 /// The rows of a result; sorted unless the read promises an order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rows(Vec<String>);
+#[derive(Debug, Clone)]
+pub struct Rows {
+    rows: Vec<String>,
+    /// As the server sent them.
+    pub records: Vec<u8>,
+}
+
+impl PartialEq for Rows {
+    fn eq(&self, other: &Self) -> bool {
+        self.rows == other.rows
+    }
+}
 
 impl Rows {
     fn of(records: &[u8], read: &Read) -> Self {
@@ -27,7 +37,7 @@ impl Rows {
         if !read.is_ordered {
             rows.sort();
         }
-        Self(rows)
+        Self { rows, records: records.to_vec() }
     }
 }
 

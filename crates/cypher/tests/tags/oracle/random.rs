@@ -41,7 +41,7 @@ impl Random {
     }
 
     /// `text` with `@L` as a label, `@T` as a type, `@K` as a key, `@V` as a value,
-    /// `@W` as the value of an anchor.
+    /// `@W` as the value of an anchor, `@U` as a node's own number.
     pub fn fill(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -54,6 +54,7 @@ impl Random {
                 "K" => self.pick(&["x", "y", "z", "w"]),
                 "V" => self.pick(&["0", "1", "2", "3"]),
                 "W" => self.pick(&IDS),
+                "U" => self.pick(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]),
                 other => panic!("@{other}"),
             });
             rest = tail;

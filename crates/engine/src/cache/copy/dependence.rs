@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hopcache_core::proof::Standing;
 use hopcache_core::result::ResultSet;
-use hopcache_core::tags::Depends;
+use hopcache_core::tags::{Depends, Key, NeedsShape};
 use hopcache_core::time::{Millis, MonoTime};
 use once_cell::race::OnceBox;
 
@@ -13,18 +13,33 @@ use super::MemoryCopy;
 use super::compact::CopyFlag;
 use crate::cache::packed_duration::PackedDuration;
 use crate::model::ask::Query;
+use crate::model::shown_reads::ShownAnswer;
 use crate::model::text_facts::{AnswerReads, Reads};
 
 /// What a copy depends on. It is not known of a copy that came from another node, until a request brings the query.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
     /// Written once. The box makes it one word, and to drop it costs nothing where it is empty.
-    reads: OnceBox<AnswerReads>,
+    reads: OnceBox<CopyReads>,
     /// The version of this node's marks by which no write has ended it; zero: it was not judged.
     judged: AtomicU64,
     /// The version of marks and reports by which it was last looked at, and in the lowest bit whether it is proved by it; zero:
     /// it was not looked at.
     stood: AtomicU64,
+}
+
+/// What a copy depends on.
+#[derive(Debug, Clone)]
+struct CopyReads {
+    answer: AnswerReads,
+    /// The same with what its rows show; empty until a write would have ended it. `None` inside: they show nothing that helps.
+    shown: OnceBox<Option<ShownAnswer>>,
+}
+
+impl CopyReads {
+    fn of(answer: AnswerReads) -> Box<Self> {
+        Box::new(Self { answer, shown: OnceBox::new() })
+    }
 }
 
 impl Clone for Dependence {
@@ -56,7 +71,7 @@ impl MemoryCopy {
     /// Notes what it depends on, if that is not known. A hit pays one load.
     pub(crate) fn know_reads(&self, query: &Query) {
         // Two requests for one query find the same: the first is kept.
-        self.dependence.reads.get_or_init(|| Box::new(self.reads_for(query)));
+        self.dependence.reads.get_or_init(|| CopyReads::of(self.reads_for(query)));
     }
 
     /// What this very answer to the query depends on. It reads the head of the result.
@@ -70,7 +85,7 @@ impl MemoryCopy {
 
     /// The same copy, which depends on this.
     pub(crate) fn of_reads(mut self, reads: AnswerReads) -> Self {
-        self.dependence.reads = OnceBox::with_value(Box::new(reads));
+        self.dependence.reads = OnceBox::with_value(CopyReads::of(reads));
         self
     }
 
@@ -80,12 +95,36 @@ impl MemoryCopy {
 
     /// What its text says that it depends on; `None` if that is not known.
     pub(crate) fn reads(&self) -> Option<&Reads> {
-        self.dependence.reads.get().map(|reads| &*reads.of_text)
+        self.dependence.reads.get().map(|reads| &*reads.answer.of_text)
     }
 
     /// What ends it, as exactly as it is known, or by tags alone.
     pub(crate) fn depends(&self, compares_values: bool) -> Depends<'_> {
-        self.dependence.reads.get().map_or(Depends::OnAnything, |reads| reads.depends(compares_values))
+        let Some(CopyReads { answer, shown }) = self.dependence.reads.get() else {
+            return Depends::OnAnything;
+        };
+        match shown.get() {
+            Some(Some(shown)) if compares_values => shown.depends(answer.viewer),
+            _ => answer.depends(compares_values),
+        }
+    }
+
+    /// Finds out which nodes its rows show, if nobody has: a write seems to have ended it. `keys`: by which keys writes find what such a
+    /// copy needs. Returns whether [`MemoryCopy::depends`] says more than before.
+    pub(crate) fn learn_shown(&self, keys: impl FnOnce(&NeedsShape) -> Vec<Key<Box<str>>>) -> bool {
+        let Some(CopyReads { answer, shown }) = self.dependence.reads.get() else { return false };
+        let Some(reads) = answer.of_text.shown.as_ref().filter(|_| shown.get().is_none()) else {
+            return false;
+        };
+        let Some(needs) = reads.of_keys(keys(&answer.of_text.needs)) else { return false };
+        let found = || {
+            let of = |records: &[u8]| ShownAnswer::of(needs, answer.classes.as_deref(), records);
+            match self.content.as_passing() {
+                Some(result) => of(&result.records),
+                None => of(&ResultSet::from_bytes(&self.content.stored_form()?).ok()?.records),
+            }
+        };
+        shown.get_or_init(|| Box::new(found())).is_some()
     }
 
     /// Whether it can be proved: nothing but the graph decides it.

@@ -217,7 +217,8 @@ fn what_is_held_compactly_is_not_changed() {
 #[test]
 fn a_copy_keeps_what_it_depends_on() {
     let copy = || MemoryCopy::new(&result_of(Bytes::new()), times(1_000), None, TAGS);
-    let reads = Arc::new(Reads { tags: Arc::default(), needs: Arc::default(), is_of_graph: true });
+    let reads =
+        Arc::new(Reads { tags: Arc::default(), needs: Arc::default(), shown: None, is_of_graph: true });
     let of_answer = || AnswerReads { of_text: Arc::clone(&reads), classes: None, viewer: Viewer::default() };
     let (knows, unknown) = (copy().of_reads(of_answer()), copy().with_times(times(7)));
     assert_eq!(Arc::strong_count(&reads), 2, "it is shared, not copied");
