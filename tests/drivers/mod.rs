@@ -17,6 +17,7 @@ mod leaving;
 mod old_clients;
 mod raw;
 mod readme;
+mod round_trips;
 mod rust_driver;
 mod streaming;
 mod vanishing;

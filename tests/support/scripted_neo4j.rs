@@ -5,10 +5,13 @@
 //! It does not understand statements. A statement with `FAIL` fails with the principal, database and `k` in its
 //! message. EXPLAIN says "a read". A statement with `VERSION` returns the test's version. All others return one row. A
 //! test may hold, fail and cut runs by [`Orders`].
+//!
+//! It refuses explicit transactions, until a test allows them. Then it answers BEGIN and RUN together with the PULL behind them, and not
+//! before.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +47,7 @@ struct Shared {
     runs: AtomicU64,
     logons_refused: AtomicU64,
     orders: Orders,
+    allows_transactions: AtomicBool,
 }
 
 impl ScriptedNeo4j {
@@ -57,6 +61,7 @@ impl ScriptedNeo4j {
             runs: AtomicU64::new(0),
             logons_refused: AtomicU64::new(0),
             orders: Orders::default(),
+            allows_transactions: AtomicBool::new(false),
         });
         let addr = listener.local_addr().unwrap();
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -74,6 +79,11 @@ impl ScriptedNeo4j {
     /// The orders for runs, and the runs that came.
     pub fn orders(&self) -> &Orders {
         &self.shared.orders
+    }
+
+    /// From now on it begins and commits explicit transactions.
+    pub fn allow_transactions(&self) {
+        self.shared.allows_transactions.store(true, Ordering::Relaxed);
     }
 
     /// Runs so far, EXPLAINs and questions for a home database apart.
@@ -125,11 +135,22 @@ struct Session<'a> {
     row: Option<Vec<u8>>,
     /// The run that is being answered.
     arrived: Option<Arrived>,
+    is_in_transaction: bool,
+    /// Answers that wait for a PULL.
+    held: Vec<Vec<u8>>,
 }
 
 impl<'a> Session<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, user: None, has_failed: false, row: None, arrived: None }
+        Self {
+            shared,
+            user: None,
+            has_failed: false,
+            row: None,
+            arrived: None,
+            is_in_transaction: false,
+            held: Vec::new(),
+        }
     }
 
     async fn serve(mut self, mut socket: TcpStream) -> std::io::Result<()> {
@@ -156,7 +177,12 @@ impl<'a> Session<'a> {
                     return Ok(());
                 }
             }
-            for answer in answers {
+            self.held.extend(answers);
+            let waits_for_pull = matches!(message.get(1), Some(&(0x10 | 0x11)));
+            if self.is_in_transaction && waits_for_pull {
+                continue;
+            }
+            for answer in std::mem::take(&mut self.held) {
                 socket.write_all(&chunked(&answer)).await?;
             }
         }
@@ -165,7 +191,7 @@ impl<'a> Session<'a> {
     fn answer(&mut self, message: &[u8]) -> Option<Vec<Vec<u8>>> {
         let (tag, fields) = structure(message)?;
         if tag == 0x0F {
-            self.has_failed = false;
+            (self.has_failed, self.is_in_transaction) = (false, false);
             return Some(vec![success(&json!({}))]);
         }
         if self.has_failed {
@@ -175,6 +201,14 @@ impl<'a> Session<'a> {
             0x01 | 0x6B => vec![success(&json!({"server": "Neo4j/5.26.0"}))],
             0x6A => vec![self.log_on(fields.first()?)],
             0x10 => vec![self.run(&fields)?],
+            0x11 if self.shared.allows_transactions.load(Ordering::Relaxed) => {
+                self.is_in_transaction = true;
+                vec![success(&json!({}))]
+            }
+            0x12 | 0x13 if self.is_in_transaction => {
+                self.is_in_transaction = false;
+                vec![success(&json!({"bookmark": "FB:scripted"}))]
+            }
             0x3F => {
                 let end = success(&json!({"type": "r", "bookmark": "FB:scripted"}));
                 self.row.take().into_iter().chain([end]).collect()

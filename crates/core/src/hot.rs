@@ -122,6 +122,8 @@ struct Row<V> {
     about: V,
     counts: HotCounts,
     at: MonoTime,
+    /// The logarithm of the requests as they would have to be at time zero. All rows decay alike, so it orders them at any time.
+    warmth: f64,
 }
 
 impl<V> Row<V> {
@@ -129,6 +131,12 @@ impl<V> Row<V> {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let elapsed_s = now.since(self.at).0 as f64 / 1_000.0;
         self.counts.scaled((-elapsed_s / HOT_DECAY_S).exp())
+    }
+
+    fn counted(&mut self) {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let at_s = self.at.0 as f64 / 1_000_000.0;
+        self.warmth = self.counts.requests().ln() + at_s / HOT_DECAY_S;
     }
 }
 
@@ -156,9 +164,9 @@ impl<K: Ord + Clone, V> HotTable<K, V> {
         about: impl FnOnce() -> V,
     ) -> &mut V {
         if !self.rows.contains_key(key) && self.rows.len() >= self.rows_max {
-            self.forget_coldest(now);
+            self.forget_coldest();
         }
-        let new = || Row { about: about(), counts: HotCounts::default(), at: now };
+        let new = || Row { about: about(), counts: HotCounts::default(), at: now, warmth: 0.0 };
         let row = self.rows.entry(key.clone()).or_insert_with(new);
         row.counts = row.counts(now);
         row.at = now;
@@ -173,6 +181,7 @@ impl<K: Ord + Clone, V> HotTable<K, V> {
             }
             AnswerKind::Bypass => row.counts.bypasses += requests,
         }
+        row.counted();
         &mut row.about
     }
 
@@ -186,9 +195,8 @@ impl<K: Ord + Clone, V> HotTable<K, V> {
         rows
     }
 
-    fn forget_coldest(&mut self, now: MonoTime) {
-        let requests = |row: &Row<V>| row.counts(now).requests();
-        let coldest = self.rows.iter().min_by(|one, other| requests(one.1).total_cmp(&requests(other.1)));
+    fn forget_coldest(&mut self) {
+        let coldest = self.rows.iter().min_by(|one, other| one.1.warmth.total_cmp(&other.1.warmth));
         if let Some(coldest) = coldest.map(|(key, _)| key.clone()) {
             self.rows.remove(&coldest);
         }

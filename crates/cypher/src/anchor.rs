@@ -9,7 +9,7 @@ use hopcache_core::key::AnchorParts;
 use hopcache_packstream::{Reader, Token as Packed, Writer};
 
 use crate::lexer::{Token, tokens};
-use crate::limits::{ANCHOR_TEXT_BYTES_MAX, ANCHOR_VALUE_BYTES_MAX};
+use crate::limits::{ANCHOR_EQUALITIES_MAX, ANCHOR_TEXT_BYTES_MAX, ANCHOR_VALUE_BYTES_MAX};
 use crate::syntax::tree::{
     Clause, Element, Expr, LabelExpr, Match, Name as TreeName, Node, Operand, Sign, Tail, Term,
 };
@@ -29,10 +29,37 @@ pub struct Anchor {
     pub value: Vec<u8>,
 }
 
-impl Anchor {
-    /// The anchor of `text` with these parameters (one PackStream map), if it certainly has one.
+/// Where the reads of one text start, whatever their parameters are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AnchorForm {
+    /// The first one with a scalar is the anchor.
+    equalities: Vec<Equality>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Equality {
+    label: Name,
+    key: Name,
+    value: Operated,
+}
+
+/// The other side of an equality.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Operated {
+    /// A literal, as PackStream.
+    Literal(Vec<u8>),
+    /// The parameter of this name.
+    Parameter(Box<str>),
+}
+
+impl AnchorForm {
+    /// Reads a text.
     #[must_use]
-    pub fn of(text: &str, params: &[u8]) -> Option<Self> {
+    pub fn of(text: &str) -> Self {
+        Self { equalities: Self::read(text).unwrap_or_default() }
+    }
+
+    fn read(text: &str) -> Option<Vec<Equality>> {
         if text.len() > ANCHOR_TEXT_BYTES_MAX {
             return None;
         }
@@ -45,7 +72,31 @@ impl Anchor {
         // A second branch starts elsewhere.
         let [clauses] = syntax.query.branches.as_slice() else { return None };
         let Some(Clause::Match(matched)) = clauses.first() else { return None };
-        found(matched, params)
+        let mut found = Vec::new();
+        find(matched, &mut found);
+        found.truncate(ANCHOR_EQUALITIES_MAX);
+        Some(found)
+    }
+
+    /// The anchor of a run with these parameters (one PackStream map), if it certainly has one.
+    #[must_use]
+    pub fn with(&self, params: &[u8]) -> Option<Anchor> {
+        self.equalities.iter().find_map(|Equality { label, key, value }| {
+            let value = match value {
+                Operated::Literal(value) => Some(value.clone()),
+                Operated::Parameter(name) => parameter(name, params),
+            };
+            let value = value.filter(|value| value.len() <= ANCHOR_VALUE_BYTES_MAX)?;
+            Some(Anchor { label: label.clone(), key: key.clone(), value })
+        })
+    }
+}
+
+impl Anchor {
+    /// The anchor of `text` with these parameters (one PackStream map), if it certainly has one.
+    #[must_use]
+    pub fn of(text: &str, params: &[u8]) -> Option<Self> {
+        AnchorForm::of(text).with(params)
     }
 
     /// What its tags are made of.
@@ -75,40 +126,42 @@ impl Anchor {
     }
 }
 
-fn anchor(label: &TreeName<'_>, key: &TreeName<'_>, value: Vec<u8>) -> Anchor {
-    Anchor { label: label.clone().into_owned(), key: key.clone().into_owned(), value }
+fn equality(label: &TreeName<'_>, key: &TreeName<'_>, value: Operated) -> Equality {
+    Equality { label: label.clone().into_owned(), key: key.clone().into_owned(), value }
 }
 
 /// The nodes of the patterns, left to right, then the `WHERE`. What is behind a part that is no chain of nodes and single
 /// relationships gives none.
-fn found(matched: &Match<'_>, params: &[u8]) -> Option<Anchor> {
+fn find(matched: &Match<'_>, found: &mut Vec<Equality>) {
     if matched.has_mode {
-        return None;
+        return;
     }
     let mut labelled = Vec::new();
     for path in &matched.paths {
         if path.is_shortest || path.has_selector {
-            return None;
+            return;
         }
         for (place, element) in path.elements.iter().enumerate() {
             match element {
                 Element::Node(node) if place.is_multiple_of(2) => {
                     let Some(label) = first_label(node) else { continue };
-                    let mut scalars = node.filter.entries().map(|(key, value)| (key, scalar(value, params)));
-                    if let Some((key, value)) = scalars.find_map(|(key, value)| Some((key, value?))) {
-                        return Some(anchor(label, key, value));
-                    }
+                    let entries = node.filter.entries();
+                    found.extend(
+                        entries.filter_map(|(key, value)| Some(equality(label, key, operated(value)?))),
+                    );
                     let is_whole = node.filter.parameter.is_none() && node.filter.condition.is_none();
                     labelled
                         .extend(node.name.as_ref().filter(|_| is_whole).map(|name| (name.as_str(), label)));
                 }
                 Element::Relationship(each) if place % 2 == 1 && each.quantifier.is_none() => {}
                 Element::Group { quantifier: None, .. } if place.is_multiple_of(2) => {}
-                _ => return None,
+                _ => return,
             }
         }
     }
-    equality(matched.condition.as_ref().filter(|_| !matched.has_hints)?, &labelled, params)
+    if let Some(condition) = matched.condition.as_ref().filter(|_| !matched.has_hints) {
+        find_in(condition, &labelled, found);
+    }
 }
 
 /// A label that the node certainly has: the first one of `:A:B`.
@@ -124,46 +177,54 @@ fn first_label<'q>(node: &'q Node<'q>) -> Option<&'q TreeName<'q>> {
     }
 }
 
-/// An equality that the condition always requires: one part of an `AND` at its top level.
-fn equality(condition: &Expr<'_>, labelled: &[(&str, &TreeName<'_>)], params: &[u8]) -> Option<Anchor> {
+/// The equalities that the condition always requires: each a part of an `AND` at its top level.
+fn find_in(condition: &Expr<'_>, labelled: &[(&str, &TreeName<'_>)], found: &mut Vec<Equality>) {
     let is = |term: &Term<'_>, signs: &[&str]| {
         term.operator.is_some_and(|operator| signs.contains(&operator.sign))
     };
     if condition.terms.iter().any(|term| is(term, &["OR", "XOR"])) {
-        return None;
+        return;
     }
-    condition.terms.chunk_by(|_, next| !is(next, &["AND"])).find_map(|conjunct| {
-        let [one, other] = conjunct else { return None };
+    for conjunct in condition.terms.chunk_by(|_, next| !is(next, &["AND"])) {
+        let [one, other] = conjunct else { continue };
+        if !is(other, &["="]) {
+            continue;
+        }
         let of_property = |property: &Term<'_>, value: &Term<'_>| {
             let ([Tail::Key(key)], Operand::Variable(name)) = (property.tail.as_slice(), &property.operand)
             else {
                 return None;
             };
             let (_, label) = labelled.iter().find(|(known, _)| *known == name.as_str())?;
-            let value = scalar_term(value, params).filter(|_| property.signs.is_empty())?;
-            Some(anchor(label, key, value))
+            let value = operated_term(value).filter(|_| property.signs.is_empty())?;
+            Some(equality(label, key, value))
         };
-        let found = of_property(one, other).or_else(|| of_property(other, one));
-        found.filter(|_| is(other, &["="]))
-    })
+        found.extend(of_property(one, other));
+        found.extend(of_property(other, one));
+    }
 }
 
-fn scalar(value: &Expr<'_>, params: &[u8]) -> Option<Vec<u8>> {
+fn operated(value: &Expr<'_>) -> Option<Operated> {
     let [term] = value.terms.as_slice() else { return None };
-    scalar_term(term, params)
+    operated_term(term)
 }
 
-/// The value as PackStream, if it is a scalar.
-fn scalar_term(term: &Term<'_>, params: &[u8]) -> Option<Vec<u8>> {
-    let value = match (&term.operand, term.signs.as_slice()) {
+/// A scalar, as PackStream, or the parameter that may hold one.
+fn operated_term(term: &Term<'_>) -> Option<Operated> {
+    if !term.tail.is_empty() {
+        return None;
+    }
+    let literal = match (&term.operand, term.signs.as_slice()) {
         (Operand::Number(digits), [Sign::Minus]) => integer("-", digits)?,
         (Operand::Number(digits), []) => integer("", digits)?,
         (Operand::Text(quoted), []) => string(quoted)?,
         (Operand::Constant(word), []) if *word != "NULL" => packed(|writer| writer.bool(*word == "TRUE")),
-        (Operand::Parameter(name), []) if !name.is_number() => parameter(name.as_str(), params)?,
+        (Operand::Parameter(name), []) if !name.is_number() => {
+            return Some(Operated::Parameter(name.as_str().into()));
+        }
         _ => return None,
     };
-    (term.tail.is_empty() && value.len() <= ANCHOR_VALUE_BYTES_MAX).then_some(value)
+    (literal.len() <= ANCHOR_VALUE_BYTES_MAX).then_some(Operated::Literal(literal))
 }
 
 fn parameter(name: &str, params: &[u8]) -> Option<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! text gives an anchor or none.
 
 use hopcache_core::key::{AnchorTag, KeyHasher, PrincipalScope};
-use hopcache_cypher::anchor::Anchor;
+use hopcache_cypher::anchor::{Anchor, AnchorForm};
 use hopcache_cypher::lexer::{TokenKind, tokens};
 use hopcache_packstream::{Value, decode, encode_canonical};
 use proptest::prelude::*;
@@ -29,6 +29,24 @@ fn anchor(text: &str) -> Option<(String, String, Value)> {
         anchor.key.as_str().to_owned(),
         decode(&anchor.value).expect("PackStream"),
     ))
+}
+
+/// A text is read once, and each run gives its own parameters: the first equality with a scalar is the anchor of that run.
+#[test]
+fn a_form_has_the_anchor_of_each_run() {
+    let text = "MATCH (:A {x: $list, y: $id})-->(b:B {z: 3}) WHERE b.w = $name RETURN b";
+    let form = AnchorForm::of(text);
+    let keys = |params: &[(&str, Value)]| {
+        let pairs = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let params = encode_canonical(&Value::Map(pairs.collect()));
+        assert_eq!(form.with(&params), Anchor::of(text, &params));
+        form.with(&params).map(|anchor| anchor.key.as_str().to_owned())
+    };
+    assert_eq!(keys(&[("list", Value::Int(1)), ("id", Value::Int(2))]).as_deref(), Some("x"));
+    assert_eq!(keys(&[("list", Value::List(vec![])), ("id", Value::Int(2))]).as_deref(), Some("y"));
+    assert_eq!(keys(&[("list", Value::Null)]).as_deref(), Some("z"));
+    assert_eq!(form.with(b""), AnchorForm::of("MATCH (:B {z: 3}) RETURN 1").with(b""), "no parameters");
+    assert_eq!(AnchorForm::of("MATCH (:A {x: $x}) RETURN 1").with(b""), None);
 }
 
 #[test]

@@ -111,10 +111,16 @@ impl TransactionWrites {
 
     /// Those of one statement that is sent now, and commits by itself.
     pub fn of_one(words: &WriteWords) -> Self {
+        let mut writes = Self::tokens_of_one(words);
+        writes.wrote(&words.effects.touched(), None);
+        writes
+    }
+
+    /// The labels, types and keys of one statement, whatever becomes of it. What else it touches is not said.
+    pub fn tokens_of_one(words: &WriteWords) -> Self {
         let mut writes = Self { began: WriteBegan::Now, ..Self::default() };
         writes.sent(words);
         writes.parts = words.parts.clone();
-        writes.wrote(&words.effects.touched(), None);
         writes
     }
 

@@ -138,6 +138,12 @@ impl Inbox {
         Ok(Some(next))
     }
 
+    /// The request that [`Inbox::next_request`] gives next, if it is whole.
+    #[must_use]
+    pub fn peek(&self) -> Option<&ReceivedMessage> {
+        self.waiting.front()
+    }
+
     /// Whether a RESET waits. If so, all requests before it are to be ignored.
     #[must_use]
     pub fn has_reset(&self) -> bool {

@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use bytes::Bytes;
 use hopcache_core::result::StatementKind;
 use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, TagId, Viewer};
+use hopcache_cypher::anchor::{Anchor, AnchorForm};
 use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
@@ -27,6 +28,7 @@ pub struct TextFacts {
     reads: OnceLock<TextReads>,
     reads_with_tokens: OnceLock<TextReads>,
     writes: OnceLock<TextWrites>,
+    anchor: OnceLock<AnchorForm>,
     word: KnownWord,
     in_vain: ConsideredInVain,
 }
@@ -143,6 +145,7 @@ impl TextFacts {
             reads: OnceLock::new(),
             reads_with_tokens: OnceLock::new(),
             writes: OnceLock::new(),
+            anchor: OnceLock::new(),
             word: KnownWord::default(),
             in_vain: ConsideredInVain::default(),
         }
@@ -215,6 +218,11 @@ impl TextFacts {
             None => WriteEffects::of(&self.text, params),
         };
         AnchoredWrite::of_effects(effects, &self.text, params)
+    }
+
+    /// The graph node that a read with these parameters (one PackStream map) starts from.
+    pub(crate) fn anchor(&self, params: &[u8]) -> Option<Anchor> {
+        self.anchor.get_or_init(|| AnchorForm::of(&self.text)).with(params)
     }
 
     fn writes(&self) -> &TextWrites {

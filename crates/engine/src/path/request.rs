@@ -344,10 +344,12 @@ impl Path {
         leading: impl Future<Output = ()> + Send + 'static,
     ) {
         let lifecycle = self.context.lifecycle().clone();
+        // Boxed here, or the future around it would be as large, and moved once more.
+        let mut leading = Box::pin(leading);
         self.context.spawn(async move {
             tokio::select! {
                 biased;
-                () = leading => {}
+                () = &mut leading => {}
                 // Dropped, the leader gives its lease back and ends the flight as lost. Its run ends at the origin.
                 () = lifecycle.flights_handed_on() => {}
                 () = abandonment.wait() => {}

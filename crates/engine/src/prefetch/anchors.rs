@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{AnchorTag, KeyHasher, QueryKey};
 use hopcache_core::limits::{ANCHOR_QUERIES_MAX, ANCHORS_MAX};
-use hopcache_cypher::anchor::Anchor;
 use lru::LruCache;
 
 use crate::model::ask::Query;
@@ -48,9 +47,9 @@ impl Anchors {
     }
 }
 
-/// Where a query starts. Its text is parsed, so ask this outside of locks.
+/// Where a query starts. A text that is new is parsed, so ask this outside of locks.
 pub(super) fn anchor_of(hasher: &KeyHasher, query: &Query) -> Option<AnchorTag> {
-    let anchor = Anchor::of(&query.statement, &query.params)?;
+    let anchor = query.facts().anchor(&query.params)?;
     Some(AnchorTag::of(hasher, &query.database, query.identity.scope, anchor.parts()))
 }
 

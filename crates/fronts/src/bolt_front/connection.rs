@@ -124,6 +124,7 @@ async fn converse<R: AsyncRead + Unpin>(
         if kind != Kind::Reset && incoming.has_reset() && is_interruptible(kind) {
             session.interrupt();
         }
+        session.set_pull_behind(if kind == Kind::Run { incoming.pull_behind() } else { None });
         let handled = handle(incoming, session, received, room).await;
         incoming.set_principal(session.accepted_identity().map(|identity| identity.fingerprint));
         if handled.is_err() {

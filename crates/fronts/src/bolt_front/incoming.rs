@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_bolt::server::{Inbox, InboxFault, ReceivedMessage, Version};
+use hopcache_bolt::server::{Inbox, InboxFault, Kind, ReceivedMessage, Version};
 use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
 use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::crowding::Principal;
@@ -131,6 +131,11 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             Reservation::default()
         };
         Ok(Some((received, room.shrunk_to(bytes))))
+    }
+
+    /// The PULL that the client has sent directly behind the message that came last from [`Incoming::next`].
+    pub(super) fn pull_behind(&self) -> Option<ReceivedMessage> {
+        self.inbox.peek().filter(|behind| behind.kind == Kind::Pull).cloned()
     }
 
     /// Whether there is room for more.

@@ -8,6 +8,7 @@
 mod elsewhere;
 mod live;
 mod login;
+mod queued;
 mod relayed;
 mod route;
 mod statement;
@@ -112,6 +113,8 @@ pub(crate) struct Session {
     is_counted: bool,
     /// Whether nothing of the statement, or transaction, is committed if its member refuses it: a client may run it again.
     may_run_again: bool,
+    /// The PULL that the client has sent directly behind the present RUN.
+    pull_behind: Option<ReceivedMessage>,
 }
 
 impl Session {
@@ -137,6 +140,7 @@ impl Session {
             raw: Vec::new(),
             is_counted: false,
             may_run_again: true,
+            pull_behind: None,
         }
     }
 

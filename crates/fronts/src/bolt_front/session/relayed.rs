@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::reply::{self, ReplyKind};
-use hopcache_bolt::server::{Kind, frame};
-use hopcache_bolt::{Dialect, RelayCut, metadata, request_bytes};
+use hopcache_bolt::server::{Kind, Take, frame};
+use hopcache_bolt::{Dialect, RelayCut, metadata};
 use hopcache_core::bookmark::{Bookmark, Position};
-use hopcache_core::limits::BODY_BYTES_UNRESERVED;
 use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, Event, FaultWord};
@@ -28,7 +27,7 @@ use tokio::time::Instant;
 use super::statement::Statement;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::{BoltFailure, code_of};
-use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::bolt_front::options::StatementOptions;
 use crate::front::answer::{self, cache_status};
 use crate::transactions::lazy_begin::set;
 
@@ -36,6 +35,8 @@ use crate::transactions::lazy_begin::set;
 pub(super) struct RelayedResult {
     /// Its number at Neo4j.
     pub(super) qid: Option<i64>,
+    /// The client's next PULL, if Neo4j has got it together with RUN.
+    ahead: Option<Take>,
     reason: Option<Reason>,
     begun: Instant,
     /// The client's bookmarks.
@@ -131,6 +132,7 @@ impl Session {
         let line = self.line_of_run(&statement.text, (database, reason), span.as_ref());
         let spans = span.map(|span| self.spans_of_run(span, reason, (&statement.text, database)));
         self.queue_run(statement, is_wrapped)?;
+        let ahead = self.queue_pull_behind(statement)?;
         self.await_begin().await?;
         let mut success = self.answer_to_run(is_wrapped).await;
         if let (Some(options), Err(RequestError::Neo4j(refused))) = (&options, &success)
@@ -145,7 +147,7 @@ impl Session {
         }
         let sent = options.and_then(|options| options.asked).unwrap_or_default();
         let mut result =
-            RelayedResult { qid: None, reason, begun, sent, write, words, is_wrapped, spans, line };
+            RelayedResult { qid: None, ahead, reason, begun, sent, write, words, is_wrapped, spans, line };
         match success {
             Ok(success) => {
                 result.qid = success.get("qid").and_then(Value::as_int);
@@ -200,25 +202,6 @@ impl Session {
 
     pub(super) async fn answer_to_run(&mut self, is_wrapped: bool) -> Result<Value, RequestError> {
         if is_wrapped { self.answers_of_wrapped().await } else { self.answer().await }
-    }
-
-    /// Queues RUN. Of a statement in a transaction BEGIN has said what Hopcache has to say. A statement that is wrapped gets a BEGIN
-    /// with its options.
-    pub(super) fn queue_run(&mut self, statement: &Statement, is_wrapped: bool) -> Result<(), RequestError> {
-        let mut extra = statement.extra.decoded();
-        if self.transaction.is_none() {
-            extra = for_neo4j(&extra, &self.hello, self.version);
-        }
-        if is_wrapped {
-            self.queue(&request_bytes::with_map(Kind::Begin, &extra))?;
-            extra = Value::Map(Vec::new());
-        }
-        if statement.params.len() <= BODY_BYTES_UNRESERVED {
-            return self.queue(&request_bytes::run(&statement.text, &statement.params, &extra));
-        }
-        let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
-        relay.queue_parts(request_bytes::run_parts(&statement.text, statement.params.clone(), &extra));
-        Ok(())
     }
 
     /// Whether an auto-commit statement runs in a transaction that this node begins, and commits with the marker.
@@ -298,10 +281,11 @@ impl Session {
         records_max: Option<u64>,
         result: &mut RelayedResult,
     ) -> Result<(Value, bool), RequestError> {
-        let count = records_max.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
-        let mut extra = vec![("n".to_owned(), Value::Int(count))];
-        extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
-        self.queue(&request_bytes::with_map(kind, &Value::Map(extra)))?;
+        match result.ahead.take() {
+            None => self.queue_take(kind, records_max, result.qid)?,
+            Some(sent) if kind == Kind::Pull && sent.records_max == records_max => {}
+            Some(_) => return Err(RequestError::cut("another PULL was sent ahead")),
+        }
         let mut success = match self.answer_showing(result.write.as_ref()).await {
             Ok(success) => success,
             Err(error) => {
@@ -367,13 +351,6 @@ impl Session {
         let text = |name: &str| success.get(name).and_then(Value::as_str);
         let (relays, returned) = (self.front.relays.as_ref()?, text("bookmark")?);
         relays.saw_bookmark(text("db").or(database)?, sent, returned, begun)
-    }
-
-    /// Queues a message for Neo4j.
-    pub(super) fn queue(&mut self, message: &[u8]) -> Result<(), RequestError> {
-        let relay = self.relay.as_mut().ok_or_else(|| RequestError::cut("no relay"))?;
-        relay.queue(message);
-        Ok(())
     }
 
     /// Neo4j's next SUCCESS. Records before it go to the client.

@@ -434,7 +434,7 @@ impl Session {
         }
         let options = transaction.options.clone();
         // Without a name of its database, the COMMIT fails for the same reason.
-        let of = self.write_of(&options, TransactionWrites::of_one(words)).await.ok().flatten();
+        let of = self.write_of(&options, TransactionWrites::tokens_of_one(words)).await.ok().flatten();
         let tokens = of.and_then(|of| self.front.engine.writes().may_make_tokens(of));
         if let Some(transaction) = &mut self.transaction {
             transaction.tokens = tokens;
