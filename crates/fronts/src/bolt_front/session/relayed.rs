@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use super::statement::Statement;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::{BoltFailure, code_of};
-use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::bolt_front::options::StatementOptions;
 use crate::front::answer::{self, cache_status};
 use crate::transactions::lazy_begin::set;
 
@@ -207,7 +207,7 @@ impl Session {
     pub(super) fn queue_run(&mut self, statement: &Statement, is_wrapped: bool) -> Result<(), RequestError> {
         let mut extra = statement.extra.decoded();
         if self.transaction.is_none() {
-            extra = for_neo4j(&extra, &self.hello, self.version);
+            extra = self.for_neo4j(&extra);
         }
         if is_wrapped {
             self.queue(&request_bytes::with_map(Kind::Begin, &extra))?;
