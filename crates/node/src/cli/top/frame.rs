@@ -162,7 +162,7 @@ impl Frame {
             rate(self.per_second(between.runs)),
             format!("{:.0}", between.in_flight),
             format!("{:.0}", between.entries),
-            format!("{:.1}", between.entry_bytes / f64::from(1 << 20)),
+            mib(between.entry_bytes),
         ];
         let [requests, hits, p50, p99, runs, running, entries, mib] = &cells;
         line([&name, requests, hits, p50, p99, runs, running, entries, mib])
@@ -214,6 +214,11 @@ fn rate(per_second: f64) -> String {
     if per_second < 10.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }
 
+fn mib(bytes: f64) -> String {
+    let mib = bytes / f64::from(1 << 20);
+    if mib < 1_000.0 { format!("{mib:.1}") } else { format!("{mib:.0}") }
+}
+
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
@@ -222,6 +227,7 @@ fn duration(seconds: Option<f64>) -> String {
     match seconds.map(|seconds| seconds * 1e3) {
         None => "-".to_owned(),
         Some(ms) if ms < 10.0 => format!("{ms:.1} ms"),
+        Some(ms) if ms >= 10_000.0 => format!("{:.1} s", ms / 1e3),
         Some(ms) => format!("{ms:.0} ms"),
     }
 }
