@@ -125,7 +125,7 @@ fn a_statement_that_is_not_cached_says_why() {
         (
             "unknown user",
             &["RETURN 1 AS x", "--principal", "nobody"],
-            "Not cached yet: the node that you ask has no result of the user `nobody`.\nAsk for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
+            "Not cached yet: neither its owner nor Redis has it for the user `nobody`.\nAsk for it once. The node that you ask has no other result of this user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
         ),
     ];
     for (what, args, expected) in rows {
@@ -147,7 +147,7 @@ fn an_entry_by_age_says_what_it_answers() {
     let node = Node::with(&Setup { more, ..Setup::default() });
     let nobody = told(&node, &["RETURN 7 AS explained"]);
     assert!(
-        nobody.starts_with("Not cached yet: the node that you ask has no result of the user `neo4j`."),
+        nobody.starts_with("Not cached yet: neither its owner nor Redis has it for the user `neo4j`."),
         "{nobody}"
     );
     query(&node, "RETURN 7 AS explained");

@@ -105,6 +105,18 @@ async fn a_node_hears_the_clients_own_address_from_its_balancer_only() {
     })
     .await;
 
+    let stream = connect_from("127.0.0.77", haproxy.bolt).await;
+    let mut client = BoltClient::over(Box::new(stream)).await.unwrap();
+    log_on(&mut client).await;
+    let shown = "SHOW TRANSACTIONS YIELD metaData, currentQuery WHERE currentQuery CONTAINS 'seen by Neo4j' RETURN metaData";
+    let rows =
+        client.run("neo4j", &format!("{shown} /* seen by Neo4j */"), &json!({})).await.unwrap().unwrap();
+    let shown = format!("{rows:?}");
+    assert!(
+        shown.contains("hopcache_client") && shown.contains(" at 127.0.0.77 through node-"),
+        "D5: {shown}"
+    );
+
     // Not the balancer: with the header, it is refused; without one, it is a client as any other.
     let node = cluster.nodes[0].addrs.bolt;
     let mut forger = connect_from("127.0.0.78", node).await;

@@ -227,6 +227,9 @@ where
             return Err(Error::new(ErrorKind::UnexpectedEof, "closed before the end of the head"));
         }
         if let Some(head_len) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            if is_chunked(&bytes[..head_len]) {
+                return chunked(stream, bytes, head_len + 4, started).await;
+            }
             break (head_len + 4, content_length(&bytes[..head_len])?);
         }
     };
@@ -238,6 +241,46 @@ where
     let took = started.elapsed();
     let body = bytes.split_off(head_len);
     Ok(reply(&bytes, body, took))
+}
+
+fn is_chunked(head: &[u8]) -> bool {
+    String::from_utf8_lossy(head).to_ascii_lowercase().contains("transfer-encoding: chunked")
+}
+
+/// An answer whose length nobody knew when its head was sent. `bytes` are the head, and what has come of the body.
+async fn chunked<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    mut bytes: Vec<u8>,
+    head_len: usize,
+    started: Instant,
+) -> std::io::Result<Reply> {
+    let cut = || Error::new(ErrorKind::UnexpectedEof, "closed before the last chunk");
+    let mut rest = bytes.split_off(head_len);
+    let mut body = Vec::new();
+    loop {
+        let line_len = loop {
+            if let Some(len) = rest.windows(2).position(|two| two == b"\r\n") {
+                break len;
+            }
+            if stream.read_buf(&mut rest).await? == 0 {
+                return Err(cut());
+            }
+        };
+        let size = std::str::from_utf8(&rest[..line_len]).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size = size.ok_or_else(|| Error::new(ErrorKind::InvalidData, "no size of a chunk"))?;
+        let chunk_len = line_len + 2 + size + 2;
+        while rest.len() < chunk_len {
+            if stream.read_buf(&mut rest).await? == 0 {
+                return Err(cut());
+            }
+        }
+        body.extend_from_slice(&rest[line_len + 2..chunk_len - 2]);
+        rest.drain(..chunk_len);
+        if size == 0 {
+            return Ok(reply(&bytes, body, started.elapsed()));
+        }
+    }
 }
 
 fn reply(head: &[u8], body: Vec<u8>, took: Duration) -> Reply {

@@ -111,6 +111,8 @@ fn versions(root: &Path, args: &[String]) -> Result<()> {
 /// The trial brings its own Neo4j and nodes.
 fn frameworks(root: &Path, args: &[String]) -> Result<()> {
     install::missing(&[install::REDIS])?;
-    let jars = services::neo4j_jars(root)?;
-    bench::debug(root, "frameworks", args, &[("HOPCACHE_TEST_NEO4J_JARS", &jars.display().to_string())])
+    let jars = services::neo4j_jars(root)?.display().to_string();
+    let plugins = services::neo4j_plugins(root)?.display().to_string();
+    let variables = [("HOPCACHE_TEST_NEO4J_JARS", &*jars), ("HOPCACHE_TEST_NEO4J_PLUGINS", &*plugins)];
+    bench::debug(root, "frameworks", args, &variables)
 }

@@ -16,6 +16,7 @@ mod helm;
 mod images;
 mod lanes;
 mod lines;
+mod other_stores;
 mod sbom;
 mod seeded;
 mod services;

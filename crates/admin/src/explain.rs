@@ -13,7 +13,6 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::words::Word;
-use hopcache_engine::EndedBy;
 use hopcache_engine::Verdict;
 use hopcache_engine::ask::{Hints, Query, QueryParts};
 use hopcache_engine::explain::{Explanation, ProofView};
@@ -21,6 +20,7 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::inspection::PrefetchedView;
 use hopcache_engine::outcome::Reason;
 use hopcache_engine::refresh_view::RefreshView;
+use hopcache_engine::{EndedBy, ToldBy};
 use hopcache_ops::labels;
 use hopcache_ops::sentences::explained::Facts;
 use hopcache_queryapi::render::Encoding;
@@ -178,6 +178,7 @@ fn ended_by(write: &EndedBy) -> Value {
         "through": write.by.as_ref().map(NodeName::as_str),
         "transaction": write.transaction.map(|id| id.0),
         "touched": write.touched,
+        "ordered": write.told == ToldBy::Order,
         "has_values": write.has_values,
     })
 }

@@ -42,12 +42,12 @@ pub use model::{
     ask, degree, event, fetch_times, identity, inspection, live, order, outcome, policy, ports, rendering,
     text_facts, trace, trouble, worker,
 };
-pub use path::{ParsedStatement, Path, TransactionReads, explain, sizes};
+pub use path::{ParsedStatement, Path, TooLargeToHold, TransactionReads, explain, sizes};
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
 pub use writes::{
     DatabasePositions, Effects, EndedBy, InvalidationOutcome, MARKER_KEY, MadeTokens, NetChange,
-    PendingWrite, Writes, watched_words,
+    PendingWrite, ToldBy, Writes, watched_words,
 };
 
 #[cfg(test)]

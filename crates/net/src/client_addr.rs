@@ -28,6 +28,12 @@ impl ClientAddr {
         Self(Arc::new(Connected { addr, session: OnceLock::new() }))
     }
 
+    /// The address itself.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.0.addr
+    }
+
     /// The session of this address. `digest` computes it the first time.
     pub fn session(&self, digest: impl FnOnce(IpAddr) -> SessionTag) -> SessionTag {
         *self.0.session.get_or_init(|| digest(self.0.addr))

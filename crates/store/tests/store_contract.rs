@@ -19,6 +19,8 @@ mod fixtures;
 mod idle;
 #[path = "store_contract/model.rs"]
 mod model;
+#[path = "store_contract/no_info.rs"]
+mod no_info;
 #[path = "store_contract/restored.rs"]
 mod restored;
 #[path = "store_contract/server.rs"]

@@ -67,9 +67,10 @@ impl OwnNeo4j {
         for name in ["conf", "data", "import", "logs", "run", "plugins"] {
             std::fs::create_dir_all(home.join(name))?;
         }
+        let plugins = plugins(&home)?;
         // Without the two shutdown waits a stop takes 11 s.
         let configuration = format!(
-            "server.bolt.listen_address={addr}\nserver.bolt.advertised_address={addr}\nserver.http.enabled=false\nserver.https.enabled=false\ndbms.security.auth_enabled=false\ndbms.usage_report.enabled=false\nserver.memory.pagecache.size=16m\ninternal.server.bolt.thread_pool_shutdown_wait_time=0s\ninternal.server.bolt.connection_shutdown_wait_time=0s\n{more}"
+            "server.bolt.listen_address={addr}\nserver.bolt.advertised_address={addr}\nserver.http.enabled=false\nserver.https.enabled=false\ndbms.security.auth_enabled=false\ndbms.usage_report.enabled=false\nserver.memory.pagecache.size=16m\ninternal.server.bolt.thread_pool_shutdown_wait_time=0s\ninternal.server.bolt.connection_shutdown_wait_time=0s\n{plugins}{more}"
         );
         std::fs::write(home.join("conf/neo4j.conf"), configuration)?;
         Ok(Self { addr, process: spawn(&home)?, home })
@@ -93,6 +94,17 @@ impl OwnNeo4j {
     }
 }
 
+/// Puts the jars of `HOPCACHE_TEST_NEO4J_PLUGINS` into the server's folder, if there are any. Returns what its configuration says of
+/// them.
+fn plugins(home: &Path) -> anyhow::Result<&'static str> {
+    let Ok(folder) = variable("HOPCACHE_TEST_NEO4J_PLUGINS") else { return Ok("") };
+    for jar in std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))? {
+        let jar = jar?;
+        std::os::unix::fs::symlink(jar.path(), home.join("plugins").join(jar.file_name()))?;
+    }
+    Ok("dbms.security.procedures.unrestricted=apoc.*\n")
+}
+
 /// Differs from one run to the next.
 fn first_port() -> u16 {
     u16::try_from(std::process::id().wrapping_mul(977) % 20_000).unwrap_or(0)
@@ -100,7 +112,9 @@ fn first_port() -> u16 {
 
 fn spawn(home: &Path) -> anyhow::Result<Process> {
     let (mut java, log) = (Command::new("java"), home.join("log"));
-    java.args(["-cp", &format!("{}/*", variable("HOPCACHE_TEST_NEO4J_JARS")?)]);
+    // As Neo4j's own script does: what a plugin adds to the server is found on the class path only.
+    let jars = format!("{}/*:{}/plugins/*", variable("HOPCACHE_TEST_NEO4J_JARS")?, home.display());
+    java.args(["-cp", &jars]);
     java.args(["-XX:+UseSerialGC", "-Xms256m", "-Xmx512m", "-XX:TieredStopAtLevel=1"]);
     java.args(["-Dfile.encoding=UTF-8", "-Dio.netty.tryReflectionSetAccessible=true"]);
     java.args(OPENED.map(|package| format!("--add-opens=java.base/{package}=ALL-UNNAMED")));

@@ -87,11 +87,12 @@ impl Settings<'_> {
         let name = format!("node-{place}");
         let config = self.dir.join(format!("{name}.toml"));
         let origin = if self.sections.contains("[origin]") { "" } else { SAMPLE_GRAPH };
+        let log = if self.sections.contains("[log]") { "" } else { "[log]\nlevel = \"warn\"\n" };
         std::fs::write(
             &config,
             format!(
                 "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"{bolt}\"\nbolt_advertise = \"{bolt}\"\n{}\
-                 [cluster]\nseeds = [{seeds}]\nkey = \"the key of a cluster, of 32 bytes or more\"\n[log]\nlevel = \"warn\"\n{origin}{}",
+                 [cluster]\nseeds = [{seeds}]\nkey = \"the key of a cluster, of 32 bytes or more\"\n{log}{origin}{}",
                 self.node, self.sections
             ),
         )?;
@@ -130,6 +131,12 @@ impl Node {
         }
         life.1 = Some(Process::start(&mut command, &self.log(life.0))?);
         Ok(())
+    }
+
+    /// What it has logged in its present life.
+    pub fn logged(&self) -> anyhow::Result<String> {
+        let log = self.log(self.lives());
+        std::fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))
     }
 
     fn log(&self, life: u32) -> PathBuf {

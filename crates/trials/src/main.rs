@@ -23,6 +23,7 @@ mod frameworks;
 mod lost_updates;
 mod outage;
 mod roll;
+mod second_pass;
 mod seconds;
 mod soak;
 mod stage;

@@ -1,6 +1,6 @@
 """An application on neo4j-graphrag: an index of vectors, a full-text index, and retrievers, without any model.
 
-usage: app.py URL USER PASSWORD
+usage: app.py URL USER PASSWORD [twice]; `twice` reads everything two times, for the trial's second pass.
 """
 import sys
 
@@ -33,6 +33,21 @@ def told(result):
     return sorted(str(item.content).split("'id'")[0][:200] for item in result.items)
 
 
+def reads(driver, name):
+    """A start of an application: its retrievers ask for the server's version and their indexes."""
+    letters = Letters()
+    driver.execute_query(f"RETURN 1 AS {name}")
+    nearest = VectorRetriever(driver, "hcVectors", letters, return_properties=["text"])
+    cypher = VectorCypherRetriever(driver, "hcVectors", "RETURN node.text AS text", letters)
+    hybrid = HybridRetriever(driver, "hcVectors", "hcTexts", letters, return_properties=["text"])
+    for text in ("caches and graphs", "zebra"):
+        show(name, [told(retriever.search(query_text=text, top_k=2)) for retriever in (nearest, cypher, hybrid)])
+    filtered = nearest.search(query_text="zebra", top_k=1, filters={"text": {"$ne": "a zebra"}})
+    show(name, told(filtered))
+    schema = get_structured_schema(driver)
+    show(name, sorted(name for name in schema["node_props"] if name == "HcDocument"))
+
+
 with GraphDatabase.driver(URL, auth=(USER, PASSWORD)) as driver:
     for name in ("hcVectors", "hcTexts"):
         drop_index_if_exists(driver, name)
@@ -55,6 +70,14 @@ with GraphDatabase.driver(URL, auth=(USER, PASSWORD)) as driver:
     )
     show("with vectors", driver.execute_query("MATCH (d:HcDocument) RETURN count(d.vector) AS n").records[0]["n"])
     driver.execute_query("CALL db.awaitIndexes(60)")
+    if sys.argv[4:] == ["twice"]:
+        for name in ("hcFirstPass", "hcSecondPass"):
+            reads(driver, name)
+        driver.execute_query("RETURN 1 AS hcOver")
+        for name in ("hcVectors", "hcTexts"):
+            drop_index_if_exists(driver, name)
+        driver.execute_query("MATCH (n:HcDocument) DETACH DELETE n")
+        sys.exit()
     nearest = VectorRetriever(driver, "hcVectors", letters, return_properties=["text"])
     for time in ("first", "second"):
         show(f"{time}: nearest", told(nearest.search(query_text="caches and graphs", top_k=2)))

@@ -1,6 +1,6 @@
 """An application on langchain-neo4j: a graph, a store of vectors, a history of messages, without any model.
 
-usage: app.py URL USER PASSWORD
+usage: app.py URL USER PASSWORD [twice]; `twice` reads everything two times, for the trial's second pass.
 """
 import sys
 import warnings
@@ -75,6 +75,49 @@ def history():
     show("cleared", history.messages)
 
 
-graph()
-vectors()
-history()
+def reads(name):
+    """A start of an application of language models, and what it reads: the schema first, as its graph does unasked."""
+    graph = Neo4jGraph(**LOGIN)
+    graph.query(f"RETURN 1 AS {name}")
+    graph.refresh_schema()
+    show(name, "HcLangchain" in graph.schema)
+    show(name, graph.query("MATCH (c:HcLangchain) RETURN c.text AS text ORDER BY text"))
+    show(name, graph.query("MATCH (c:HcLangchain {id: $id}) RETURN c.text AS text", {"id": "a"}))
+    store = Neo4jVector.from_existing_index(DeterministicFakeEmbedding(size=16), **LOGIN, index_name="hcLangchain")
+    for text in ("one", "two"):
+        show(name, [document.page_content for document in store.similarity_search(text, k=1)])
+    kept = Neo4jChatMessageHistory(session_id="hc", **LOGIN)
+    show(name, [message.content for message in kept.messages])
+    graph.close()
+
+
+def twice():
+    documents = [Document(page_content=text, metadata={"place": place}) for place, text in enumerate(["one", "two"])]
+    store = Neo4jVector.from_documents(
+        documents,
+        DeterministicFakeEmbedding(size=16),
+        **LOGIN,
+        index_name="hcLangchain",
+        node_label="HcLangchain",
+        pre_delete_collection=True,
+        ids=["a", "b"],
+    )
+    store.query("CALL db.awaitIndexes(60)")
+    history = Neo4jChatMessageHistory(session_id="hc", **LOGIN)
+    history.add_message(HumanMessage(content="hello"))
+    # The first one sets a property key that no node has: Neo4j makes it in a transaction of its own, which ends all proofs once.
+    Neo4jChatMessageHistory(session_id="hc", **LOGIN)
+    for name in ("hcFirstPass", "hcSecondPass"):
+        reads(name)
+    store.query("RETURN 1 AS hcOver")
+    store.query("DROP INDEX hcLangchain IF EXISTS")
+    store.query("MATCH (n:HcLangchain) DETACH DELETE n")
+    history.clear()
+
+
+if sys.argv[4:] == ["twice"]:
+    twice()
+else:
+    graph()
+    vectors()
+    history()

@@ -1,6 +1,6 @@
 """An application on neomodel: classes, queries, relationships, transactions. It reads right after it writes.
 
-usage: app.py URL USER PASSWORD
+usage: app.py URL USER PASSWORD [twice]; `twice` reads everything two times, for the trial's second pass.
 """
 import sys
 
@@ -133,8 +133,43 @@ def transactions():
         show("a syntax error", [type(error).__name__, getattr(error, "code", None)])
 
 
+def reads(name):
+    anna = HcPerson.nodes.get(name="Anna")
+    lund = HcTown.nodes.get(name="Lund")
+    show(name, [anna.age, ages(people().all()), len(HcPerson.nodes)])
+    show(name, [ages(people().filter(age__gt=25)), ages(people().filter(Q(name="Bo") | Q(age__gte=40)))])
+    show(name, [person.name for person in people().order_by("-age")])
+    show(name, [people().first_or_none(name="Nobody"), ages(people().filter(name__startswith="A"))])
+    show(name, [ages(people().exclude(name="Anna")), ages(people().filter(name__in=["Bo", "Cy"]))])
+    show(name, [ages(lund.people.all()), len(lund.people), anna.town.is_connected(lund), anna.town.single().name])
+    show(name, [anna.likes.relationship(HcPerson.nodes.get(name="Bo")).weight, ages(anna.likes.all())])
+    show(name, sorted(person.name for person in lund.people.filter(age__gt=25)))
+    show(name, ages(people()[0:2]))
+    with db.read_transaction:
+        show(name, len(HcPerson.nodes))
+    show(name, db.cypher_query("MATCH (p:HcPerson)-[:LIVES_IN]->(t) RETURN t.name, count(p) AS n ORDER BY n")[0])
+
+
+def twice():
+    HcPerson.create({"name": "Anna", "age": 30}, {"name": "Bo", "age": 20}, {"name": "Cy", "age": 40})
+    anna, bo = HcPerson.nodes.get(name="Anna"), HcPerson.nodes.get(name="Bo")
+    lund = HcTown(name="Lund").save()
+    anna.town.connect(lund)
+    bo.town.connect(lund)
+    anna.likes.connect(bo, {"weight": 5})
+    for name in ("hcFirstPass", "hcSecondPass"):
+        db.cypher_query(f"RETURN 1 AS {name}")
+        reads(name)
+    db.cypher_query("RETURN 1 AS hcOver")
+
+
 clear()
 db.install_all_labels(stdout=open("/dev/null", "w"))
+if sys.argv[4:] == ["twice"]:
+    twice()
+    clear()
+    db.close_connection()
+    sys.exit()
 write_and_read()
 relationships()
 transactions()

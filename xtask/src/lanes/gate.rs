@@ -13,7 +13,7 @@ use super::steps::{Step, step};
 use super::{cargo, clippy, deny, doc, fmt};
 use crate::command::{finish, target};
 use crate::services::{engine, install};
-use crate::{alerts, bench, book, compose, helm, images, seeded, services, systemd, tidy};
+use crate::{alerts, bench, book, compose, helm, images, other_stores, seeded, services, systemd, tidy};
 
 /// Steps beside the build.
 const PREPARE: &[Task] = &[("services up", &["services", "up"]), ("programs", &["step", "programs"])];
@@ -72,6 +72,7 @@ pub(super) fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Resul
     steps.push(step("containers", || {
         cargo(root, &["test", "--workspace", "--test", "e2e", "--", "containers::"], &[])
     }));
+    steps.push(step("other stores", || other_stores::run(root)));
     steps.push(step("chaos", || bench::chaos_of_full(root)));
     steps.push(step("compose file", || compose::validate::validate(root)));
     steps.push(step("simulator", || bench::sim_of_full(root)));

@@ -25,7 +25,7 @@ use anyhow::Result;
 use crate::command::finish;
 use crate::services::install;
 use crate::tools::{Package, Tool};
-use crate::{alerts, bench, book, compose, helm, seeded, systemd, tidy};
+use crate::{alerts, bench, book, compose, helm, other_stores, seeded, systemd, tidy};
 use steps::{Step, step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub(crate) enum Single {
     /// The browser of `tests/console`.
     Browser,
     Chaos,
+    /// The store's contract suite on Redis 8 and Valkey 9.
+    OtherStores,
 }
 
 /// `args` go to nextest.
@@ -99,6 +101,7 @@ pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
         Single::Programs => gate::programs(root),
         Single::Browser => install::missing(&install::BROWSER),
         Single::Chaos => bench::chaos_of_full(root),
+        Single::OtherStores => other_stores::run(root),
     }
 }
 

@@ -100,6 +100,13 @@ pub(crate) fn neo4j_jars(root: &Path) -> Result<PathBuf> {
     Ok(folder.join("neo4j-lib"))
 }
 
+/// The folder of APOC Core's jars.
+pub(crate) fn neo4j_plugins(root: &Path) -> Result<PathBuf> {
+    let plugins = folder(root).join("neo4j-plugins");
+    neo4j::fetch_plugins(root, &plugins)?;
+    Ok(plugins)
+}
+
 fn folder(root: &Path) -> PathBuf {
     root.join("target/services")
 }

@@ -59,15 +59,13 @@ pub(super) fn up(root: &Path, folder: &Path, environment: &mut Environment) -> R
     environment.write(folder)
 }
 
-/// Runs Maven offline first: a filled local repository saves the round trips.
 pub(super) fn fetch_jars(root: &Path, folder: &Path) -> Result<()> {
     if jars_complete(folder) {
         return Ok(());
     }
     println!("neo4j: fetching its jars with Maven (about 116 MB, once)");
-    if !copy_dependencies(root, folder, &["--offline", "--quiet"], Stdio::null())?
-        && !copy_dependencies(root, folder, &["--quiet"], Stdio::inherit())?
-    {
+    let copied = copy_dependencies(root, "cluster/neo4j/pom.xml", &folder.join("neo4j-lib"))?;
+    if !copied {
         bail!(
             "Maven could not fetch Neo4j's jars: check its access to a repository, or name a server by HOPCACHE_TEST_NEO4J_BOLT, _HTTP and _PASSWORD"
         );
@@ -75,19 +73,32 @@ pub(super) fn fetch_jars(root: &Path, folder: &Path) -> Result<()> {
     std::fs::write(folder.join("neo4j-lib/.complete"), "").context("cannot mark the jars as complete")
 }
 
-fn copy_dependencies(root: &Path, folder: &Path, options: &[&str], output: Stdio) -> Result<bool> {
-    let status = Command::new("mvn")
-        .args(options)
-        .args(["--batch-mode", "--file"])
-        .arg(root.join("cluster/neo4j/pom.xml"))
-        .arg("dependency:copy-dependencies")
-        .arg(format!("-DoutputDirectory={}", folder.join("neo4j-lib").display()))
-        .arg("-DincludeScope=runtime")
-        .stdin(Stdio::null())
-        .stdout(output)
-        .status()
-        .context("could not start mvn")?;
-    Ok(status.success())
+/// APOC Core, for a Neo4j of a trial's own.
+pub(super) fn fetch_plugins(root: &Path, folder: &Path) -> Result<()> {
+    let copied = copy_dependencies(root, "cluster/neo4j/apoc.xml", folder)?;
+    if !copied {
+        bail!("Maven could not fetch APOC Core: check its access to a repository");
+    }
+    Ok(())
+}
+
+/// Offline first: a filled local repository saves the round trips.
+fn copy_dependencies(root: &Path, pom: &str, into: &Path) -> Result<bool> {
+    let copy = |options: &[&str], output: Stdio| -> Result<bool> {
+        let status = Command::new("mvn")
+            .args(options)
+            .args(["--batch-mode", "--file"])
+            .arg(root.join(pom))
+            .arg("dependency:copy-dependencies")
+            .arg(format!("-DoutputDirectory={}", into.display()))
+            .arg("-DincludeScope=runtime")
+            .stdin(Stdio::null())
+            .stdout(output)
+            .status()
+            .context("could not start mvn")?;
+        Ok(status.success())
+    };
+    Ok(copy(&["--offline", "--quiet"], Stdio::null())? || copy(&["--quiet"], Stdio::inherit())?)
 }
 
 fn write_configuration(home: &Path, bolt: u16, http: u16) -> Result<()> {

@@ -11,6 +11,7 @@ function create() {
     writes: tile("Writes that ended entries", "through these nodes"),
     foreign: tile("Writes past Hopcache", "looks that found some"),
     purges: tile("Purges", "ordered by an operator"),
+    emptied: tile("Emptied", "after a change of rights, or a restore"),
     stale: tile("Stale answers", "while a refresh ran, or Neo4j failed"),
   };
   const lines = chart("Per second", [
@@ -37,6 +38,7 @@ function create() {
     shown.writes.set(count(figures.total("ownWrites")));
     shown.foreign.set(count(figures.total("foreign")));
     shown.purges.set(count(figures.sum("hopcache_invalidations_total", 'cause="purge"')));
+    shown.emptied.set(count(figures.sum("hopcache_invalidations_total", 'cause="emptied"')));
     shown.stale.set(count(figures.sum("xfetch_stale_served_total") + figures.sum("hopcache_stale_if_error_total")));
     lines.set(figures.points);
     const written = merged(figures.parts);

@@ -3,10 +3,10 @@
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::time::Millis;
 use hopcache_cypher::verdict::decided_by;
-use hopcache_engine::EndedBy;
 use hopcache_engine::ask::Query;
 use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
+use hopcache_engine::{EndedBy, ToldBy};
 use hopcache_ops::labels::Part;
 use hopcache_ops::sentences::explained::{
     BookmarkFact, CopyFacts, CopyState, DirectFacts, EndingWrite, Facts, Place, Run, Unproved, User,
@@ -89,6 +89,7 @@ fn ending(write: &EndedBy) -> EndingWrite {
         ago_ms: write.ago_ms.0,
         by: write.by.as_ref().map(ToString::to_string),
         transaction: write.transaction.map(|id| id.0),
+        is_told: write.told == ToldBy::Order,
         touched: write.touched.clone(),
         has_values: write.has_values,
     }

@@ -8,13 +8,14 @@ use crate::lexer::{Token, TokenKind, tokens};
 use crate::syntax::Prefix;
 
 /// Columns of `SHOW INDEXES` that stay as long as the index is there.
-const INDEX_COLUMNS: [&str; 9] = [
+const INDEX_COLUMNS: [&str; 10] = [
     "createStatement",
     "entityType",
     "id",
     "indexProvider",
     "labelsOrTypes",
     "name",
+    "options",
     "owningConstraint",
     "properties",
     "type",
@@ -85,6 +86,10 @@ pub(crate) fn tokens_show_schema(text: &str, tokens: &[Token]) -> bool {
             let Some(column) = left.next() else { return false };
             is_stable &= column.kind == TokenKind::Word
                 && (are_constraints || INDEX_COLUMNS.contains(&column.text(text)));
+            // `name AS name`, as @neo4j/graphql writes it: no other name.
+            if left.next_if(|token| is(token, &["AS"])).is_some() {
+                is_stable &= left.next().is_some_and(|alias| alias.text(text) == column.text(text));
+            }
             if left.next_if(|token| token.is(',')).is_none() {
                 break;
             }
@@ -108,6 +113,8 @@ mod tests {
             "CYPHER 5 SHOW CONSTRAINTS",
             "SHOW INDEXES YIELD name, type, labelsOrTypes, properties",
             "SHOW VECTOR INDEX YIELD name",
+            "SHOW INDEXES YIELD name AS name, options AS options",
+            "SHOW CONSTRAINTS YIELD name AS name, type AS type",
         ] {
             assert!(shows_schema(text), "{text}");
         }
@@ -117,6 +124,8 @@ mod tests {
             "SHOW INDEXES YIELD name, state",
             "SHOW INDEXES YIELD name, readCount",
             "SHOW INDEXES YIELD name AS state",
+            "SHOW INDEXES YIELD name AS",
+            "SHOW INDEXES YIELD state AS state",
             "SHOW INDEXES YIELD `name`",
             "SHOW CONSTRAINTS YIELD name WHERE rand() > 0.5",
             "SHOW CONSTRAINTS YIELD name RETURN name, datetime()",

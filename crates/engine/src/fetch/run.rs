@@ -190,6 +190,10 @@ impl Fetch {
                 self.end_without_result(&job.query, under.token(), each).await
             }
             Err(error) => {
+                if job.cause == Cause::Miss && matches!(error.kind, OriginFault::TooLarge { .. }) {
+                    // For a while no other run looks for the bound: fronts stream it.
+                    self.cache.uncacheable().remember(job.query.key, self.context.now());
+                }
                 self.end_without_result(&job.query, under.token(), FetchResult::Failed(error)).await
             }
             Ok(result) => {

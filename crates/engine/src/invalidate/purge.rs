@@ -49,9 +49,14 @@ struct PurgeReach {
 }
 
 impl Invalidate {
-    /// Purges everywhere.
+    /// Purges everywhere, as an operator has ordered.
     pub async fn purge(&self, scope: &Scope) -> PurgeOutcome {
-        self.context.note(Event::Invalidation(InvalidationWord::Purge));
+        self.purge_because(scope, InvalidationWord::Purge).await
+    }
+
+    /// Purges everywhere.
+    pub(crate) async fn purge_because(&self, scope: &Scope, word: InvalidationWord) -> PurgeOutcome {
+        self.context.note(Event::Invalidation(word));
         let store = self.store.invalidate(scope).await;
         let copies = self.cache.forget(scope);
         let told = self.tell_others(scope).await;

@@ -100,8 +100,11 @@ hopcache_core::words! {
         /// A write past all nodes, which somebody told, Neo4j's change data capture showed, or a watcher noticed. In the last
         /// case entries live on, and only their proofs end.
         ForeignWrite = "foreign_write",
-        /// A purge that began on this node.
+        /// A purge that an operator has ordered at this node.
         Purge = "purge",
+        /// Everything of a database, or of all, was emptied, as nobody knows what a write has changed: after a change of users or
+        /// rights, a write that names its graph, a restore.
+        Emptied = "emptied",
     }
 }
 
@@ -274,7 +277,9 @@ hopcache_core::words! {
         Merged = "merged",
         /// It was known already, or is out of date.
         Known = "known",
-        /// A piece or a page was refused: unreadable, or over a bound.
+        /// It found no room here: of more patterns and followers than a node keeps, each node keeps some.
+        Unkept = "unkept",
+        /// A piece or a page was refused: unreadable, forged, or of a node whose clock cannot be right.
         Refused = "refused",
         /// A page was pulled from a node.
         Pulled = "pulled",

@@ -121,6 +121,14 @@ impl LiveRun {
         (Arc::clone(&run), LiveReader { run, rest: None })
     }
 
+    /// A run that has not begun, whose reader takes all of its records as they come, whatever their size.
+    #[must_use]
+    pub fn taken(client_timeout_ms: Option<Millis>) -> (Arc<Self>, LiveReader) {
+        let (run, reader) = Self::new(client_timeout_ms);
+        run.state.lock().reader = Reading::Accepted;
+        (run, reader)
+    }
+
     /// Who started the run has no result of it if it is handed over. This tells the range of such a run. The first run
     /// that asks is told.
     pub(crate) fn on_rest(&self, tell: impl Fn(&ReadRange) + Send + Sync + 'static) {
@@ -136,6 +144,8 @@ impl LiveRun {
             return None;
         }
         state.start = Some(start);
+        drop(state);
+        self.changed.notify_one();
         Some(LiveWriter { run: Arc::clone(self), is_ended: false })
     }
 }
@@ -219,6 +229,17 @@ impl LiveReader {
                 if state.is_running() && state.waiting.len() >= bytes {
                     return;
                 }
+            }
+            self.run.changed.notified().await;
+        }
+    }
+
+    /// Completes when the run has begun, with RUN's answer. Never completes if the run fails before that, or does not know of its
+    /// reader: then the request has its usual answer.
+    pub async fn begun(&self) -> LiveStart {
+        loop {
+            if let Some(start) = self.run.state.lock().start.clone() {
+                return start;
             }
             self.run.changed.notified().await;
         }
@@ -330,6 +351,21 @@ mod tests {
         writer.end(Ok(summary()));
         assert!(waits_in_vain(&reader, 1).await);
         assert!(reader.accept().is_none());
+    }
+
+    /// A run whose records are taken in any case: also one that has ended before its reader looks.
+    #[tokio::test(start_paused = true)]
+    async fn a_taken_run_is_read_from_its_begin() {
+        let (run, mut reader) = LiveRun::taken(None);
+        assert!(timeout(Duration::from_secs(1), reader.begun()).await.is_err(), "it has not begun");
+        let writer = run.begin(start()).unwrap();
+        assert!(writer.takes_rest());
+        assert_eq!(reader.begun().await, start());
+        writer.record(&[0x91, 1]);
+        writer.end(Ok(summary()));
+        assert_eq!(reader.begun().await, start());
+        assert_eq!(reader.next(true).await, LivePiece::Records(Bytes::from_static(&[0x91, 1])));
+        assert_eq!(reader.next(true).await, LivePiece::End(Ok(summary())));
     }
 
     #[tokio::test]

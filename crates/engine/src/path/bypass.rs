@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hopcache_core::bookmark::ReadRange;
-use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX};
+use hopcache_core::limits::{PASS_THROUGH_BYTES_MAX, RENDER_INLINE_BYTES_MAX, RESULT_BYTES_UNRESERVED};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::RunClass;
 
@@ -97,6 +97,12 @@ impl Path {
         // A read stays one, which the origin may repeat if its connection is cut.
         if self.fetch.classifier().verdict(&ask.query) != Verdict::Read {
             run.mode = ask.mode;
+        }
+        if run.mode == AccessMode::Read
+            && let Some(live) = &ask.live
+        {
+            // What the reader has not taken waits here: as much as needs no room.
+            (run.live, run.bytes_max) = (Some(Arc::clone(live)), RESULT_BYTES_UNRESERVED);
         }
         run.class = RunClass::Bypass;
         run.bookmarks = RunBookmarks::AsSent(match &ask.bypass {

@@ -102,9 +102,9 @@ impl Path {
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
         let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
-        let is_ended = entry.as_ref().is_some_and(|entry| entry.state == "ended");
+        let ended = entry.as_ref().filter(|entry| entry.state == "ended").zip(range.as_ref());
         let ended_by =
-            range.as_ref().filter(|_| is_ended).and_then(|range| self.writes.ended_by(query, range));
+            ended.and_then(|(entry, range)| self.writes.ended_by(query, (range, Millis(entry.age_ms))));
         let worth = self.worth_of(query);
         Explanation {
             verdict,

@@ -30,6 +30,7 @@ mod parsed_statements;
 mod peer_side;
 mod request;
 pub mod sizes;
+mod streamed;
 mod transaction;
 
 use std::convert::Infallible;
@@ -60,6 +61,7 @@ use crate::refresh::Refresh;
 use crate::writes::Writes;
 
 pub use parsed_statements::ParsedStatement;
+pub use streamed::TooLargeToHold;
 pub use transaction::TransactionReads;
 
 /// Plain data: the rooms below, as the path uses them.

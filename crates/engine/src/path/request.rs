@@ -97,7 +97,7 @@ impl Path {
         self.answer_lookup(ask, MemoryLookup::NotYet).await
     }
 
-    fn hit_or_lookup(self: &Arc<Self>, ask: &Ask) -> (Option<Outcome>, MemoryLookup) {
+    pub(super) fn hit_or_lookup(self: &Arc<Self>, ask: &Ask) -> (Option<Outcome>, MemoryLookup) {
         if ask.bypass.is_some() || passes(ask).is_some() {
             return (None, MemoryLookup::NotYet);
         }
@@ -118,7 +118,11 @@ impl Path {
     }
 
     /// The answer of the cache or of a flight, or the reason why the request bypasses the cache.
-    async fn cached_answer(self: &Arc<Self>, ask: &Ask, mut lookup: MemoryLookup) -> Result<Outcome, Reason> {
+    pub(super) async fn cached_answer(
+        self: &Arc<Self>,
+        ask: &Ask,
+        mut lookup: MemoryLookup,
+    ) -> Result<Outcome, Reason> {
         if let Some(reason) = passes(ask) {
             return Err(reason);
         }

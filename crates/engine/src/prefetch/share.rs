@@ -222,13 +222,9 @@ impl Prefetch {
             self.learning.lacking.notify_one();
         }
         self.note_shared(ShareWord::Merged, merged.taken + merged.defined);
-        self.note_shared(ShareWord::Known, merged.known);
-        let refused = merged.refused_old
-            + merged.refused_future
-            + merged.refused_bounds
-            + merged.refused_forged
-            + merged.refused_definitions;
-        self.note_shared(ShareWord::Refused, refused);
+        self.note_shared(ShareWord::Known, merged.known + merged.refused_old);
+        self.note_shared(ShareWord::Unkept, merged.refused_bounds + merged.refused_definitions);
+        self.note_shared(ShareWord::Refused, merged.refused_future + merged.refused_forged);
         merged
     }
 

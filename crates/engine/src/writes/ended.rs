@@ -33,6 +33,7 @@ use crate::model::ports::{Scope, WriteBegan, WriteOf};
 use crate::writes::Writes;
 use crate::writes::asking::{Newest, NewestAnswer};
 use crate::writes::pending::{OpenWrite, WriteEnd};
+use crate::writes::recent::ToldBy;
 use crate::writes::refusals::Fate;
 
 /// A write whose answer was lost.
@@ -230,7 +231,11 @@ impl Writes {
         let mut noted = Change::Known;
         for event in events.iter().filter(|event| !event.touched.is_nothing()) {
             self.recheck_other(event);
-            match self.take_event(event, Some(self.context.node())) {
+            let told = match word {
+                InvalidationWord::ForeignWrite => ToldBy::Order,
+                _ => ToldBy::Write,
+            };
+            match self.take_told((event, told), Some(self.context.node())) {
                 // Entries by other names of the database need the other marks too.
                 full @ Change::Full { .. } => noted = full,
                 Change::Later if noted == Change::Known => noted = Change::Later,
@@ -251,7 +256,7 @@ impl Writes {
 
     async fn purge(&self, scope: &Scope) {
         // The purge counts itself.
-        let _ = self.invalidate.purge(scope).await;
+        let _ = self.invalidate.purge_because(scope, InvalidationWord::Emptied).await;
     }
 
     /// One task for each database asks again, until the last of its lost writes cannot be committed any more.

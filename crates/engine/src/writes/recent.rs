@@ -19,8 +19,18 @@ pub(super) struct RecentWrites(VecDeque<RecentWrite>);
 #[derive(Debug, Clone)]
 struct RecentWrite {
     event: WriteEvent,
+    told: ToldBy,
     heard_at: MonoTime,
     by: Option<NodeName>,
+}
+
+/// How a node came to know of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldBy {
+    /// It went through a node.
+    Write,
+    /// It did not, and this node was told of it: by an operator's order, or by Neo4j's change data.
+    Order,
 }
 
 /// Plain data: a write that has ended a result.
@@ -34,12 +44,14 @@ pub struct EndedBy {
     pub transaction: Option<TransactionId>,
     /// What it has touched of what the result depends on, in the words of Cypher; empty: anything.
     pub touched: Vec<String>,
+    /// How this node came to know of it.
+    pub told: ToldBy,
     /// Whether it says by which values it found that. Otherwise it ends every result that depends on it.
     pub has_values: bool,
 }
 
 impl RecentWrites {
-    pub(super) fn push(&mut self, event: &WriteEvent, by: Option<NodeName>, now: MonoTime) {
+    pub(super) fn push(&mut self, (event, told): (&WriteEvent, ToldBy), by: Option<NodeName>, now: MonoTime) {
         // Its own word of a write comes before that of the store.
         if self.0.iter().any(|known| known.event == *event) {
             return;
@@ -47,18 +59,19 @@ impl RecentWrites {
         if self.0.len() >= RECENT_WRITES_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(RecentWrite { event: event.clone(), heard_at: now, by });
+        self.0.push_back(RecentWrite { event: event.clone(), told, heard_at: now, by });
     }
 }
 
 impl Writes {
-    /// The first write after a run of this range that has ended its result, if this node remembers it.
-    pub(crate) fn ended_by(&self, query: &Query, range: &ReadRange) -> Option<EndedBy> {
+    /// The first write after a run of this range that has ended its result, if this node remembers it. The run began so long ago: it
+    /// has seen what was heard of before.
+    pub(crate) fn ended_by(&self, query: &Query, (range, age_ms): (&ReadRange, Millis)) -> Option<EndedBy> {
         let now = self.context.now();
         let is_of_values = self.cache.write_positions().compares_values();
         let recent = self.recent.lock().0.clone();
         let has_ended = |recent: &&RecentWrite| {
-            if recent.event.written.is_seen_by(range) {
+            if recent.event.written.is_seen_by(range) || now.since(recent.heard_at) > age_ms {
                 return false;
             }
             let mut table = WritePositionTable::default();
@@ -73,6 +86,7 @@ impl Writes {
             by: found.by.clone(),
             transaction: found.event.written.position().map(|position| position.id),
             touched,
+            told: found.told,
             has_values,
         })
     }

@@ -15,6 +15,7 @@ use hopcache_core::time::Millis;
 use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 
+use crate::model::event::InvalidationWord;
 use crate::model::ports::{Scope, Store};
 use crate::writes::Writes;
 
@@ -75,7 +76,8 @@ impl Writes {
     /// knows the new epoch only, takes the store's old entries for current.
     async fn purge_until_stored(&self, scope: &Scope) -> bool {
         let until = self.context.now() + Millis(IDS_BACK_PURGE_MS_MAX);
-        let mut is_stored = self.invalidate.purge(scope).await.store.is_ok();
+        let mut is_stored =
+            self.invalidate.purge_because(scope, InvalidationWord::Emptied).await.store.is_ok();
         while !is_stored && self.context.now() < until {
             self.context.sleep(Millis(IDS_BACK_PURGE_AGAIN_MS)).await;
             is_stored = self.store.invalidate(scope).await.is_ok();

@@ -22,6 +22,7 @@ use hopcache_core::write_position::{Change, WriteEvent, WritePosition, WriteReco
 use crate::model::event::InvalidationWord;
 use crate::model::ports::{Scope, Users, WriteOf};
 use crate::writes::Writes;
+use crate::writes::recent::ToldBy;
 
 /// Neo4j's database of users and rights.
 pub(super) const SYSTEM: &str = "system";
@@ -53,7 +54,12 @@ impl Writes {
 
     /// The same of a write, which this node or another one has told; `None`: of the store's log.
     pub(super) fn take_event(&self, event: &WriteEvent, by: Option<&NodeName>) -> Change {
-        self.recent.lock().push(event, by.cloned(), self.context.now());
+        self.take_told((event, ToldBy::Write), by)
+    }
+
+    /// The same, with who has told it.
+    pub(super) fn take_told(&self, (event, told): (&WriteEvent, ToldBy), by: Option<&NodeName>) -> Change {
+        self.recent.lock().push((event, told), by.cloned(), self.context.now());
         let change = self.cache.write_positions().take_event(event, self.context.now());
         self.took((event.name, event.written), change)
     }

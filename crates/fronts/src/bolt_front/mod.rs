@@ -24,6 +24,7 @@
 //! and Neo4j's messages go back, as bytes.
 
 pub mod advertised;
+mod cache_note;
 mod connection;
 mod failure;
 mod incoming;
@@ -44,14 +45,13 @@ use std::time::Duration;
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
 use hopcache_config::Settings;
-use hopcache_core::limits::{BOLT_RECEIVE_TIMEOUT_S, LIVE_RUNS_MAX};
+use hopcache_core::limits::BOLT_RECEIVE_TIMEOUT_S;
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::{Clock, Dice};
 use hopcache_neo4j::relays::Relays;
 use hopcache_net::client_addr;
 use hopcache_ops::clock::{SystemClock, SystemDice};
-use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::advertised::AdvertisedAddrs;
@@ -82,8 +82,6 @@ pub struct BoltFront {
     is_tls: bool,
     is_leaving: Arc<AtomicBool>,
     connections: AtomicU64,
-    /// Runs that are streamed while they go on.
-    live_runs: Arc<Semaphore>,
     known: Arc<RequestCache<KnownStatement>>,
     _sweeper: AbortOnDropHandle<()>,
 }
@@ -112,7 +110,6 @@ impl BoltFront {
             is_tls: settings.node.client_tls.is_some(),
             is_leaving,
             connections: AtomicU64::new(0),
-            live_runs: Arc::new(Semaphore::new(LIVE_RUNS_MAX)),
         })
     }
 

@@ -47,6 +47,8 @@ pub(super) struct StatementOptions {
     pub(super) hints: Hints,
     /// The session's name, chosen by the client.
     pub(super) session: Option<String>,
+    /// Whether a notification is to say where the answer came from.
+    pub(super) notifies: bool,
     /// The filters of notifications, a map.
     pub(super) filters: Value,
     /// The W3C `traceparent` of the client's metadata, under which Neo4j finds it too.
@@ -89,6 +91,7 @@ impl StatementOptions {
             no_store: false,
             hints: Hints::default(),
             session: None,
+            notifies: false,
             filters: filters(extra)?,
             traceparent: traceparent(extra),
         };
@@ -127,11 +130,12 @@ impl StatementOptions {
                     self.freshness.proved_only = proved_only_in(text)
                         .map_err(|problem| bad_hint(&format!("freshness: {problem}.")))?;
                 }
+                ("notify", Value::Bool(notifies)) => self.notifies = *notifies,
                 ("ttl" | "degree", Value::Int(number)) => push_hint(&mut hint, name, number),
                 ("volatility", Value::Int(number)) => push_hint(&mut hint, name, number),
                 ("volatility", Value::Float(number)) => push_hint(&mut hint, name, &format!("{number:.3}")),
                 (name, _) => {
-                    let known = "session, cache, freshness, ttl, degree and volatility";
+                    let known = "session, cache, freshness, notify, ttl, degree and volatility";
                     return Err(bad_hint(&format!(
                         "{name}: not known, or of another type; known are {known}."
                     )));
@@ -199,6 +203,32 @@ pub(super) fn filters(extra: &Value) -> Result<Value, BoltFailure> {
         }
     }
     Ok(Value::Map(kept))
+}
+
+/// The key of a transaction's metadata by which Neo4j's own list of transactions (`SHOW TRANSACTIONS YIELD metaData`) names the client.
+const CLIENT: &str = "hopcache_client";
+/// Longest name that a client gives itself there, in characters.
+const AGENT_CHARS_MAX: usize = 96;
+
+/// The name that a client gives itself in HELLO.
+pub(super) fn agent_of(extra: &Value) -> Option<String> {
+    let agent = extra.get("user_agent")?.as_str()?;
+    let visible = agent.chars().filter(|c| !c.is_control()).take(AGENT_CHARS_MAX);
+    Some(visible.collect::<String>()).filter(|agent| !agent.is_empty())
+}
+
+/// The options for Neo4j, with who the client is.
+pub(super) fn naming(options: Value, client: &str) -> Value {
+    let Value::Map(mut pairs) = options else { return options };
+    let named = (CLIENT.to_owned(), Value::from(client));
+    match pairs.iter_mut().find(|(name, _)| name == METADATA) {
+        Some((_, Value::Map(metadata))) => metadata.push(named),
+        // Neo4j says what is wrong with it.
+        Some((_, value)) if !matches!(value, Value::Null) => {}
+        Some((_, value)) => *value = Value::Map(vec![named]),
+        None => pairs.push((METADATA.to_owned(), Value::Map(vec![named]))),
+    }
+    Value::Map(pairs)
 }
 
 /// The options for Neo4j: without Hopcache's own, and with the filters of HELLO, because the connection to Neo4j is
@@ -273,6 +303,25 @@ mod tests {
 
     fn hinted(ours: Value) -> Value {
         map(&[(METADATA, map(&[("app", "shop".into()), (OURS, ours)]))])
+    }
+
+    /// The client's own metadata stays, and a name is short and visible.
+    #[test]
+    fn a_client_is_named_beside_its_own_metadata() {
+        let named = |options: Value| naming(options, "neo4j-python/6.4 at 10.0.0.7 through node-a");
+        let text = "neo4j-python/6.4 at 10.0.0.7 through node-a";
+        let alone = map(&[(METADATA, map(&[(CLIENT, text.into())]))]);
+        assert_eq!(named(map(&[])), alone);
+        assert_eq!(named(map(&[(METADATA, Value::Null)])), alone);
+        let app = map(&[(METADATA, map(&[("app", "shop".into())]))]);
+        let both = map(&[(METADATA, map(&[("app", "shop".into()), (CLIENT, text.into())]))]);
+        assert_eq!(named(app), both);
+        let wrong = map(&[(METADATA, Value::Int(1))]);
+        assert_eq!(named(wrong.clone()), wrong, "Neo4j refuses it");
+        let agent = |text: &str| agent_of(&map(&[("user_agent", text.into())]));
+        assert_eq!(agent("neo4j-python/6.4\n").as_deref(), Some("neo4j-python/6.4"));
+        assert_eq!(agent(&"x".repeat(500)).map(|agent| agent.len()), Some(AGENT_CHARS_MAX));
+        assert_eq!(agent(""), None);
     }
 
     #[test]

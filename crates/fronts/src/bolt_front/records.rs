@@ -18,7 +18,7 @@ use super::failure::BoltFailure;
 use super::messages::{first_message, piece_of, record_in};
 use super::options::filtered;
 use super::outbox::Outbox;
-use super::unsupported;
+use super::{cache_note, unsupported};
 
 /// How the records of a piece ended.
 pub(super) enum Piece {
@@ -86,6 +86,8 @@ pub(super) struct CachedResult {
     hit_ms: Option<i64>,
     /// The client's next bookmark; in a transaction COMMIT has it.
     bookmark: Option<String>,
+    /// Whether a notification says where it came from.
+    is_noted: bool,
 }
 
 impl CachedResult {
@@ -94,7 +96,19 @@ impl CachedResult {
         let ResultSet { fields, records, kind, summary, .. } = result;
         let rest = UntakenRecords::Records(records);
         let (failure, replaced, range) = (None, None, None);
-        Self { fields, rest, kind, summary, failure, replaced, status, range, hit_ms: None, bookmark: None }
+        Self {
+            fields,
+            rest,
+            kind,
+            summary,
+            failure,
+            replaced,
+            status,
+            range,
+            hit_ms: None,
+            bookmark: None,
+            is_noted: false,
+        }
     }
 
     /// A whole result whose records are messages.
@@ -106,6 +120,11 @@ impl CachedResult {
     /// In records that were sent already a map stands for this type.
     pub(super) fn set_replaced(&mut self, replaced: Option<String>) {
         self.replaced = replaced;
+    }
+
+    /// A notification says where it came from.
+    pub(super) fn set_noted(&mut self, is_noted: bool) {
+        self.is_noted = is_noted;
     }
 
     /// It was read between these transactions.
@@ -146,6 +165,7 @@ impl CachedResult {
             range: None,
             hit_ms: None,
             bookmark: None,
+            is_noted: false,
         }
     }
 
@@ -246,6 +266,9 @@ impl CachedResult {
         }
         if let Some(kind) = &self.replaced {
             unsupported::note(&mut pairs, kind);
+        }
+        if self.is_noted {
+            cache_note::add(&mut pairs, &self.status);
         }
         if self.hit_ms.is_some() || self.summary.get("t_last").is_none() {
             pairs.push(("t_last".to_owned(), Value::Int(0)));

@@ -99,6 +99,8 @@ pub(crate) struct Session {
     pub(super) client: Option<ClientAddr>,
     pub(super) out: Outbox,
     machine: Machine,
+    /// The client's name for itself.
+    agent: Option<String>,
     /// The filters of HELLO.
     pub(super) hello: Value,
     /// Whether HELLO has agreed on date-times in UTC.
@@ -131,6 +133,7 @@ impl Session {
             client,
             out,
             machine: Machine::new(version),
+            agent: None,
             hello: Value::Map(Vec::new()),
             has_utc_patch: false,
             login: None,

@@ -48,7 +48,7 @@ fn notification() -> Value {
     ]))
 }
 
-fn texts(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
+pub(super) fn texts(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
     pairs.iter().map(|(name, text)| ((*name).to_owned(), Value::from(*text))).collect()
 }
 

@@ -308,8 +308,7 @@ pub(crate) fn own_failure(failure: &Failure, fate: Fate) -> OwnFailure {
 /// A failure of Neo4j. When it came after the column names, it is in a body with status 202, because Neo4j has begun its
 /// answer by then.
 pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
-    // Over HTTP Neo4j hides the details of internal errors that it shows over Bolt.
-    let message = if code == CODE_UNKNOWN { "An unknown error occurred." } else { message };
+    let message = shown_message(code, message);
     let Some(fields) = &failure.fields else {
         let status = StatusCode::from_u16(failure::status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let content_type =
@@ -324,6 +323,11 @@ pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: E
     // The room of the records also counts for this body until it is sent.
     let body = tied(body, failure.records.clone());
     (StatusCode::ACCEPTED, content_type(encoding), body, None)
+}
+
+/// Over HTTP Neo4j hides the details of internal errors that it shows over Bolt.
+pub(super) fn shown_message<'a>(code: &str, message: &'a str) -> &'a str {
+    if code == CODE_UNKNOWN { "An unknown error occurred." } else { message }
 }
 
 fn with_records(

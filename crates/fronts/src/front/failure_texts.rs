@@ -35,7 +35,7 @@ const ROLLED_BACK: &str = " The transaction is rolled back: begin again.";
 
 pub(super) fn too_large(limit_bytes: usize, doubt: &str) -> String {
     format!(
-        "The result is over {limit_bytes} bytes. Add a LIMIT, or read it over Bolt, which has no such bound.{doubt}"
+        "The result is over {limit_bytes} bytes. Add a LIMIT, or run it over Bolt, which has no such bound.{doubt}"
     )
 }
 

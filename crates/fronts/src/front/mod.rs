@@ -5,6 +5,7 @@
 //! | [`ask`] | which query a request asks for, or why it is refused |
 //! | [`request_cache`], [`known_ask`] | whether a request is byte for byte one that was read before |
 //! | `arriving` | how long a body may take, and what room it has |
+//! | `streamed` | the body of a result that is too large to be held |
 //! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
@@ -27,6 +28,7 @@ mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
 mod shown_filter;
+mod streamed;
 pub mod transactions;
 
 pub(crate) use query_api_renderer::QueryApiRenderer;
@@ -40,12 +42,12 @@ use axum::extract::State;
 use axum::routing::{MethodRouter, get, options};
 use bytes::Bytes;
 use hopcache_config::{OriginAuth, OriginUri, Settings};
-use hopcache_core::limits::{STRANGERS_BODY_BYTES_MAX, body_room_bytes};
-use hopcache_engine::Engine;
+use hopcache_core::limits::{LIVE_RUNS_MAX, STRANGERS_BODY_BYTES_MAX, body_room_bytes};
 use hopcache_engine::ask::{Ask, RequestBypass};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, Neo4jFailure, OriginFault};
+use hopcache_engine::{Engine, TooLargeToHold};
 use hopcache_neo4j::fault::{is_credential_refusal, must_change_password};
 use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::client_addr;
@@ -61,6 +63,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
@@ -114,6 +117,8 @@ pub struct FrontShared {
     pub credentials: Arc<Credentials>,
     /// Bytes of large answers that are being written.
     pub(crate) outgoing: Arc<answer_budget::AnswerBudget>,
+    /// Places of results that are streamed while their runs go on.
+    pub(crate) live_runs: Arc<Semaphore>,
     /// Bytes of large requests that are read, or belong to a run.
     pub(crate) bodies: Arc<BodyBudget>,
     /// Largest message or body of a client.
@@ -165,6 +170,7 @@ impl FrontShared {
             databases,
             server,
             outgoing: Arc::default(),
+            live_runs: Arc::new(Semaphore::new(LIVE_RUNS_MAX)),
             bodies: Arc::new(BodyBudget::new(body_room_bytes(message_bytes_max), message_bytes_max)),
             message_bytes_max,
             parses: Arc::new(ParseTurns::new()),
@@ -226,7 +232,7 @@ impl Front {
                     return Ok(front.refuse_and_close(Refusal::host(fault)).map(Either::Left));
                 }
                 if is_query(&request) {
-                    return Ok(front.answer(request).await.map(Either::Left));
+                    return Ok(front.answer(request).await);
                 }
                 if let Some(endpoint) = Endpoint::of(request.method(), request.uri().path()) {
                     let answered = Box::pin(front.answer_transaction(request, endpoint));
@@ -253,7 +259,7 @@ impl Front {
             .with_state(self)
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
+    async fn answer(&self, request: Request<Incoming>) -> http::Response<FrontBody> {
         let (started, came) = (Instant::now(), self.clock.now());
         let (head, body) = request.into_parts();
         let mut span = self.state.traces.request(QUERY_ROUTE, started, || ask::trace_of(&head));
@@ -269,13 +275,22 @@ impl Front {
                 if let Some(mut span) = span {
                     span.refused(refused.status().as_u16());
                 }
-                return refused;
+                return refused.map(Either::Left);
             }
         };
         if let Some(span) = &span {
             ask.traceparent = Some(span.traceparent());
         }
-        let mut outcome = self.engine.path().request(&ask, came).await;
+        let mut outcome = match self.engine.path().request_held(&ask, came).await {
+            Ok(outcome) => outcome,
+            Err(TooLargeToHold) => {
+                let shown = filter.as_ref();
+                match Box::pin(self.stream(&mut ask, shown, (started, &mut span))).await {
+                    Ok(streamed) => return streamed,
+                    Err(outcome) => outcome,
+                }
+            }
+        };
         self.take_note(&ask, &outcome);
         if let Some(filter) = &filter {
             answer::filter(&mut outcome, &ask, filter);
@@ -300,7 +315,7 @@ impl Front {
         let (query, outcome, traceparent) = (&ask.query, &outcome, ask.traceparent.as_deref());
         let answered = AnsweredRequest { front, query, outcome, status, took, traceparent };
         self.state.answered(&answered, span.as_mut());
-        response
+        response.map(Either::Left)
     }
 
     /// The query of a request: reads the whole request, from a sender whose credentials Neo4j has accepted.

@@ -89,6 +89,8 @@ pub struct EndingWrite {
     pub by: Option<String>,
     /// Its transaction, or a later one.
     pub transaction: Option<u64>,
+    /// Whether somebody told the node of it (`hopcache invalidate`, or Neo4j's change data): it went through no node.
+    pub is_told: bool,
     /// What it has touched of what the copy depends on; empty: anything.
     pub touched: Vec<String>,
     /// Whether it says by which values it found that.
@@ -100,6 +102,13 @@ impl EndingWrite {
         let by = self.by.as_ref().map(|by| format!(" through {by}")).unwrap_or_default();
         let transaction = self.transaction.map(|id| format!(", transaction {id}")).unwrap_or_default();
         let ago = span(self.ago_ms);
+        if self.is_told {
+            let at = self.by.as_ref().map(|by| format!(" at {by}")).unwrap_or_default();
+            let what = self.touched.first().map_or("everything", String::as_str);
+            return Sentence::alone(format!(
+                "Ended {ago} ago by an order{at} to invalidate {what}, or by Neo4j's change data{transaction}: {cached}"
+            ));
+        }
         let Some(first) = self.touched.first() else {
             return Sentence::new(
                 format!(
@@ -283,8 +292,8 @@ impl Facts {
                 "Entries are kept for each user: name the user of your application (`--principal`, HOPCACHE_USER).",
             ),
             User { name: Some(name), has_results: false } => Sentence::new(
-                format!("Not cached yet: the node that you ask has no result of the user `{name}`."),
-                "Ask for it once. Entries are kept for each user: if your application asks as another one, name that user \
+                format!("Not cached yet: neither its owner nor Redis has it for the user `{name}`."),
+                "Ask for it once. The node that you ask has no other result of this user: if your application asks as another one, name that user \
                  (`--principal`, HOPCACHE_USER).",
             ),
             User { name, .. } => {

@@ -110,8 +110,9 @@ const fn of_text(reason: BypassReason) -> (&'static str, &'static str) {
             ("it has a `\\u` escape where that could be syntax", "Write the character itself.")
         }
         BypassReason::Unreadable => (
-            "it has syntax, a number or a character that Hopcache does not know, such as what is new in Cypher 25",
-            "Write it in Cypher 5, or pass such a value as a parameter.",
+            "it has a syntax error, or syntax that Hopcache does not know, such as what is new in Cypher 25",
+            "Run it once (`hopcache query`): Neo4j says what and where an error is. Otherwise write it in Cypher 5, or pass such a value as a \
+             parameter.",
         ),
         BypassReason::ManyStatements => ("it is more than one statement", "Send each one by itself."),
         BypassReason::UnknownStart => (
@@ -272,7 +273,7 @@ mod tests {
         (
             "unreadable",
             "",
-            "Not cached: it has syntax, a number or a character that Hopcache does not know, such as what is new in Cypher 25. Write it in Cypher 5, or pass such a value as a parameter.",
+            "Not cached: it has a syntax error, or syntax that Hopcache does not know, such as what is new in Cypher 25. Run it once (`hopcache query`): Neo4j says what and where an error is. Otherwise write it in Cypher 5, or pass such a value as a parameter.",
         ),
         ("many-statements", "", "Not cached: it is more than one statement. Send each one by itself."),
         (

@@ -44,10 +44,17 @@ pub fn answer(
 ) -> Result<Vec<u8>, RenderError> {
     let bookmarks: Vec<String> = bookmark.map(ToOwned::to_owned).into_iter().collect();
     let (mut body, end) = body(&ResultView { bookmarks: &bookmarks, ..*view }, form, limit_bytes)?;
-    if end == End::Whole && bookmarks.is_empty() && body.pop() == Some(b'}') {
-        body.extend_from_slice(NO_BOOKMARKS);
+    if end == End::Whole && bookmarks.is_empty() {
+        no_bookmarks(&mut body);
     }
     Ok(body)
+}
+
+/// Adds the bookmarks member of an answer without a bookmark to a body that has ended.
+pub(super) fn no_bookmarks(body: &mut Vec<u8>) {
+    if body.pop() == Some(b'}') {
+        body.extend_from_slice(NO_BOOKMARKS);
+    }
 }
 
 /// Replaces the bookmark of a written answer, or adds one to an answer without. Nothing if the bookmark is not plain

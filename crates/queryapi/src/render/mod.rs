@@ -7,6 +7,7 @@ mod answer;
 mod columns;
 mod graph;
 mod map_order;
+mod pieces;
 mod summary;
 mod transaction;
 mod value;
@@ -19,6 +20,7 @@ use value::Renderer;
 
 pub use answer::{answer, with_bookmark};
 pub use columns::{has_columns, with_columns};
+pub use pieces::Pieces;
 pub use transaction::{Behind, OpenTransaction, in_transaction, without_result};
 
 /// How values are written.
@@ -177,42 +179,72 @@ fn body(
     let growth = if form.encoding.is_typed() { 5 } else { 2 };
     let expected_bytes = view.records.len().saturating_mul(growth).saturating_add(256);
     let mut out = Vec::with_capacity(expected_bytes.min(limit_bytes));
-    out.extend_from_slice(columns::HEAD);
-    strings(&mut out, view.fields);
-    out.extend_from_slice(columns::VALUES);
+    begin(&mut out, view.fields);
     let mut reader = Reader::new(view.records);
-    let mut renderer = Renderer::new(&mut out, form.encoding);
     let mut first = true;
     while !reader.is_empty() {
-        let Token::List(len) = reader.token()? else { return Err(RenderError::Record) };
-        renderer.comma(&mut first);
-        if let Some(refused) = renderer.record(&mut reader, len)? {
-            out.extend_from_slice(b"]},\"errors\":");
-            errors(&mut out, &[(failure::CODE_INVALID.to_owned(), failure::unsupported_type(&refused))]);
-            out.push(b'}');
+        if let Some(refused) = record(&mut out, &mut reader, &mut first, form.encoding)? {
+            refuse(&mut out, &refused);
             return Ok((out, End::Refused));
         }
-        if renderer.out.len() > limit_bytes {
+        if out.len() > limit_bytes {
             return Err(RenderError::TooLarge { limit_bytes });
         }
     }
-    out.extend_from_slice(b"]}");
+    end(&mut out, view, form)?;
+    Ok((out, End::Whole))
+}
+
+/// How a body begins: the names of the columns.
+fn begin(out: &mut Vec<u8>, fields: &[String]) {
+    out.extend_from_slice(columns::HEAD);
+    strings(out, fields);
+    out.extend_from_slice(columns::VALUES);
+}
+
+/// The next record. Returns the type of a value that the encoding does not have: the body ends there, by [`refuse`].
+fn record(
+    out: &mut Vec<u8>,
+    reader: &mut Reader<'_>,
+    first: &mut bool,
+    encoding: Encoding,
+) -> Result<Option<String>, RenderError> {
+    let Token::List(len) = reader.token()? else { return Err(RenderError::Record) };
+    let mut renderer = Renderer::new(out, encoding);
+    renderer.comma(first);
+    renderer.record(reader, len)
+}
+
+/// The end of a body behind a value of a type that the encoding does not have.
+fn refuse(out: &mut Vec<u8>, refused: &str) {
+    fail(out, &[(failure::CODE_INVALID.to_owned(), failure::unsupported_type(refused))]);
+    out.push(b'}');
+}
+
+/// The errors behind the records.
+fn fail(out: &mut Vec<u8>, failures: &[(String, String)]) {
+    out.extend_from_slice(b"]},\"errors\":");
+    errors(out, failures);
+}
+
+/// The end of a body behind all of its records.
+fn end(out: &mut Vec<u8>, view: &ResultView<'_>, form: ResponseForm) -> Result<(), RenderError> {
     // A failed run has no summary: the server shows neither counters nor notifications then.
     if view.errors.is_empty() {
-        summary::append(&mut out, view.summary, form)?;
+        out.extend_from_slice(b"]}");
+        summary::append(out, view.summary, form)?;
         if form.times == Times::Include {
-            summary::times(&mut out, view.kind, view.summary);
+            summary::times(out, view.kind, view.summary);
         }
     } else {
-        out.extend_from_slice(b",\"errors\":");
-        errors(&mut out, view.errors);
+        fail(out, view.errors);
     }
     if !view.bookmarks.is_empty() {
         out.extend_from_slice(b",\"bookmarks\":");
-        strings(&mut out, view.bookmarks);
+        strings(out, view.bookmarks);
     }
     out.push(b'}');
-    Ok((out, End::Whole))
+    Ok(())
 }
 
 /// Appends `[{"code":…,"message":…},…]`.

@@ -191,6 +191,7 @@ fn word_of_invalidation(word: InvalidationWord) -> &'static str {
         InvalidationWord::OwnWrite => "entries ended by a write",
         InvalidationWord::ForeignWrite => "entries ended by a foreign write",
         InvalidationWord::Purge => "entries purged",
+        InvalidationWord::Emptied => "emptied",
     }
 }
 
@@ -300,6 +301,7 @@ fn word_of_share(word: ShareWord) -> &'static str {
         ShareWord::Unspread => "lesson unspread",
         ShareWord::Merged => "lesson merged",
         ShareWord::Known => "lesson known",
+        ShareWord::Unkept => "lesson unkept",
         ShareWord::Refused => "lesson refused",
         ShareWord::Pulled => "lesson pulled",
         ShareWord::Unreached => "lesson unreached",

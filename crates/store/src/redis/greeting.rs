@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use redis::RedisResult;
 
+use super::life::OutsideLife;
 use super::reply::ends_connection;
 use super::server_connection::{Connection, Greeting};
 
@@ -21,6 +22,8 @@ pub(super) struct ServerFacts {
     pub(super) persistence: Persistence,
     /// Whether it names its replication id.
     has_id: bool,
+    /// Whether it does so inside scripts too.
+    scripts_ask: bool,
 }
 
 /// Whether a Redis' content survives a restart.
@@ -79,6 +82,7 @@ impl ServerFacts {
             evicting_policy: policy.map(str::to_owned),
             persistence: Persistence::of(field, save),
             has_id: field("master_replid").is_some_and(|id| id.len() >= 16),
+            scripts_ask: true,
         }
     }
 
@@ -98,6 +102,11 @@ impl ServerFacts {
                 "Redis does not name its replication id: after a restore or a fail-over purged entries may be served again; \
                  turn its persistence off, and purge everything after a fail-over"
             );
+        } else if !self.scripts_ask && before.is_none_or(|before| before.scripts_ask) {
+            tracing::warn!(
+                "Redis refuses INFO inside scripts, so this node asks for the replication id outside, four times a second: in the first \
+                 250 ms after a restore or a fail-over (in a Redis Cluster: for ever) purged entries may be served again; purge everything after it"
+            );
         }
     }
 }
@@ -107,16 +116,17 @@ impl ServerFacts {
 ///
 /// Only the default user sends `CONFIG GET`. The documented ACL does not allow it, because it shows passwords, and each
 /// refusal would be a line of Redis' `ACL LOG`.
-pub(super) fn look_at_server(is_default_user: bool) -> Greeting {
+pub(super) fn look_at_server(is_default_user: bool, life: OutsideLife) -> Greeting {
     let facts: Arc<Mutex<Option<ServerFacts>>> = Arc::default();
     Arc::new(move |mut connection| {
-        let facts = Arc::clone(&facts);
+        let (facts, life) = (Arc::clone(&facts), life.clone());
         async move {
             let Some(info) = optional(connection.query_at::<String>(None, &redis::cmd("INFO")).await)? else {
                 return Ok(());
             };
             let save = if is_default_user { config_save(&mut connection).await? } else { None };
-            let found = ServerFacts::read(&info, save.as_deref());
+            let scripts_ask = life.greet(&mut connection, &info).await?;
+            let found = ServerFacts { scripts_ask, ..ServerFacts::read(&info, save.as_deref()) };
             let before = facts.lock().replace(found.clone());
             found.tell(before.as_ref());
             Ok(())
@@ -134,7 +144,7 @@ async fn config_save(connection: &mut Connection) -> RedisResult<Option<String>>
 
 /// A user may not have the right to ask: then there is no answer. A connection that broke is an error, and so is one
 /// to a server that wants a password.
-fn optional<T>(answer: RedisResult<T>) -> RedisResult<Option<T>> {
+pub(super) fn optional<T>(answer: RedisResult<T>) -> RedisResult<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if ends_connection(&error) || error.code() == Some("NOAUTH") => Err(error),

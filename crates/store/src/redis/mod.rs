@@ -25,25 +25,25 @@
 mod gate;
 mod greeting;
 mod lease_ends;
+mod life;
 mod reply;
 mod scripts;
 mod server_connection;
+mod settings;
 mod sweep;
 mod url;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::bookmark::DatabaseUuid;
-use hopcache_core::breaker::{BreakerSettings, BreakerState};
+use hopcache_core::breaker::BreakerState;
 use hopcache_core::key::{ClusterTag, DatabaseTag, QueryKey, ServerTag};
 use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
     ENTRY_LIFE_MS_MAX, EVENT_LOG_BYTES_MAX, EVENT_LOG_PIECES_MAX, INVALIDATION_PAGE_LEN_MAX,
-    LEASE_RECORD_LINGER_MS, REMEMBERED_DATABASE_MS, STORE_BODY_MS_DEFAULT, STORE_BREAKER_APART_MS,
-    STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT,
-    STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS, STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT,
-    WRITTEN_DATABASES_MAX, WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX,
+    LEASE_RECORD_LINGER_MS, REMEMBERED_DATABASE_MS, STORE_INLINE_BYTES_MAX, WRITTEN_DATABASES_MAX,
+    WRITTEN_LISTENERS_MAX, WRITTEN_RECORDS_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{PollNumber, Report};
@@ -52,63 +52,20 @@ use hopcache_core::write_position::{EventCursor, WriteEvent, WriteRecord};
 use hopcache_engine::ports::{
     LeaseEnd, Listener, LogCursor, LogPage, Scope, Store, StoreError, StorePoll, StoreReceipt,
 };
-use hopcache_net::tls::Authorities;
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
 
 pub use self::gate::BreakerHook;
 use self::gate::{Gate, Missed};
 use self::greeting::look_at_server;
+use self::life::OutsideLife;
 use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
 use self::scripts::{LOG_KEY, Lua, PING_KEY, Repeat, Scripts, remembered_key, slot_keys, written_keys};
 use self::server_connection::{Connection, ServerConnection};
+pub use self::settings::RedisSettings;
 pub use self::url::BadStoreUrl;
 use self::url::{Target, names_user};
 use super::log::scope_from_text;
-
-/// Deadlines and breaker of a [`RedisStore`].
-#[derive(Clone)]
-pub struct RedisSettings {
-    /// Deadline of a small command, including the connect.
-    pub command_ms: Millis,
-    /// Deadline of a command that carries a body over 64 KiB.
-    pub body_ms: Millis,
-    /// Deadline of one attempt to connect. The attempt goes on after its command has given up.
-    pub connect_ms: Millis,
-    /// Deadline of the invalidation of a database or of everything.
-    pub sweep_ms: Millis,
-    /// After this time without a command a connection gets a PING.
-    pub idle_ms: Millis,
-    /// When the breaker opens, and when calls are tried again.
-    pub breaker: BreakerSettings,
-    /// Called at each change of the breaker's state.
-    pub on_breaker: Option<BreakerHook>,
-    /// The store's address without a password, for log lines.
-    pub shown: String,
-    /// The authorities that sign the server's certificate (`rediss`). `None` for the system's authorities.
-    pub authorities: Option<Authorities>,
-}
-
-impl Default for RedisSettings {
-    fn default() -> Self {
-        Self {
-            command_ms: Millis(STORE_COMMAND_MS_DEFAULT),
-            body_ms: Millis(STORE_BODY_MS_DEFAULT),
-            connect_ms: Millis(STORE_CONNECT_MS_DEFAULT),
-            sweep_ms: Millis(STORE_SWEEP_MS_DEFAULT),
-            idle_ms: Millis(STORE_IDLE_PING_MS),
-            breaker: BreakerSettings {
-                failures_max: STORE_BREAKER_FAILURES_MAX,
-                apart_ms: Millis(STORE_BREAKER_APART_MS),
-                open_ms: Millis(STORE_BREAKER_OPEN_MS),
-                probe_ms_max: Millis(STORE_BREAKER_PROBE_MS_MAX),
-            },
-            on_breaker: None,
-            shown: String::new(),
-            authorities: None,
-        }
-    }
-}
 
 /// Entries and leases in Redis.
 pub struct RedisStore {
@@ -116,6 +73,8 @@ pub struct RedisStore {
     bodies: ServerConnection,
     gate: Gate,
     scripts: Scripts,
+    /// The life of the content, where scripts may not ask for it.
+    life: OutsideLife,
     settings: RedisSettings,
 }
 
@@ -182,12 +141,14 @@ impl RedisStore {
     pub fn open(uri: &str, settings: RedisSettings) -> Result<Self, BadStoreUrl> {
         let connect = settings.connect_ms.duration();
         let target = Target::parse(uri, connect, settings.authorities.as_ref())?;
-        let greeting = look_at_server(!names_user(uri));
+        let life = OutsideLife::default();
+        let greeting = look_at_server(!names_user(uri), life.clone());
         Ok(Self {
             small: ServerConnection::new(target.clone(), connect, Some(greeting)),
             bodies: ServerConnection::new(target, connect, None),
             gate: Gate::new(settings.breaker, settings.on_breaker.clone(), settings.shown.clone()),
             scripts: Scripts::new(),
+            life,
             settings,
         })
     }
@@ -244,6 +205,10 @@ impl RedisStore {
         keys: &[String],
         args: impl Fn(&mut Cmd) + Send + Sync,
     ) -> Result<T, StoreError> {
+        let args = |command: &mut Cmd| {
+            args(command);
+            self.life.tell(command);
+        };
         let args = &args;
         let exchange = |mut connection: Connection| async move {
             let mut command = lua.by_digest(keys);
@@ -445,6 +410,7 @@ impl Store for RedisStore {
             let (life, began, next) = since.map_or_else(Default::default, placed);
             command.arg(life).arg(began).arg(next);
         };
+        self.look_at_life().await?;
         let keys = written_keys(cluster);
         let answer: (String, u64, String, String, u64, u64, i64, Vec<Vec<u8>>) =
             self.run(Load::Small, &self.scripts.hear_written, &keys, args).await?;

@@ -146,7 +146,8 @@ impl Scripts {
             ),
             report: Lua::new(concat!(include_str!("lua/life.lua"), include_str!("lua/report.lua")), Once),
             remember: Lua::new(include_str!("lua/remember.lua"), Once),
-            ping: Lua::new(include_str!("lua/ping.lua"), Once),
+            // With the right to ask that every other script needs.
+            ping: Lua::new(concat!(include_str!("lua/life.lua"), include_str!("lua/ping.lua")), Once),
         }
     }
 }

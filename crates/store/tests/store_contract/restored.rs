@@ -11,6 +11,7 @@ use hopcache_engine::ports::{LogCursor, Scope, Store};
 use hopcache_store::redis::{RedisSettings, RedisStore};
 
 use super::fixtures::{LogLines, MOVIES, ask, entry, key, leased, until};
+use super::no_info;
 use super::server::RedisServer;
 
 fn patient(uri: &str) -> RedisStore {
@@ -63,6 +64,30 @@ async fn a_restored_snapshot_counts_as_empty() {
     server.kill();
     server.restart();
     assert_eq!(server.tell("DBSIZE"), ":3", "the snapshot is back: entry, lease and log");
+    counts_as_empty(&store, old, cursor).await;
+}
+
+/// F43 at a server that refuses INFO inside scripts: the node asks outside, and says what it loses by that.
+#[tokio::test]
+async fn where_scripts_may_not_ask_the_node_asks_for_the_life() {
+    let mut server = RedisServer::start(&[]);
+    let relayed = no_info::relay(server.port).await;
+    let store = patient(&format!("redis://127.0.0.1:{relayed}"));
+    let log = LogLines::collect();
+    store.ping().await.unwrap();
+    assert!(log.contain("Redis refuses INFO inside scripts"));
+    let direct = patient(&server.uri());
+    let old = entry_and_lease(&store).await;
+    assert_ne!(
+        direct.peek(&key(1)).await,
+        Ok(SlotView::default()),
+        "it is the life that scripts name where they may"
+    );
+    let cursor = store.invalidations_since(LogCursor::default()).await.unwrap().next;
+    assert_eq!(server.tell("SAVE"), "+OK");
+    store.invalidate(&Scope::Tag(Tag::Database(MOVIES))).await.unwrap();
+    server.kill();
+    server.restart();
     counts_as_empty(&store, old, cursor).await;
 }
 

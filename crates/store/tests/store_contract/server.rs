@@ -141,10 +141,15 @@ fn free_port() -> u16 {
     std::iter::repeat_with(next).find(is_free).unwrap()
 }
 
+/// The server under test: the one on the path, or another one, as `cargo xtask step other-stores` names it.
+fn program() -> std::ffi::OsString {
+    std::env::var_os("HOPCACHE_TEST_REDIS_PROGRAM").unwrap_or_else(|| "redis-server".into())
+}
+
 fn spawn(port: u16, dir: &tempfile::TempDir, conf: &str, args: &[String]) -> Child {
     let file = dir.path().join("redis.conf");
     std::fs::write(&file, conf).unwrap();
-    Command::new("redis-server")
+    Command::new(program())
         .arg(file)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .arg("--dir")

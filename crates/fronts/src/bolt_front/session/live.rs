@@ -56,6 +56,8 @@ pub(super) struct LiveResult {
     asked: Bookmark,
     /// The options that choose notifications.
     filters: Value,
+    /// Whether a notification says where it came from.
+    notifies: bool,
     begun: Instant,
     query: Arc<Query>,
     /// Of the request, if it is traced.
@@ -108,7 +110,7 @@ impl Session {
         if let Some(answered) = self.out.wait_for(first).await? {
             return Ok(WaitEnd::Answered(answered));
         }
-        if let Ok(seat) = Arc::clone(&self.front.live_runs).try_acquire_owned()
+        if let Ok(seat) = Arc::clone(&self.front.shared.live_runs).try_acquire_owned()
             && let Some(start) = reader.accept()
         {
             let (asked, filters) = (options.asked.clone().unwrap_or_default(), Value::Null);
@@ -121,6 +123,7 @@ impl Session {
                 replaced: None,
                 asked,
                 filters,
+                notifies: options.notifies,
                 begun,
                 query,
                 span: None,
@@ -185,6 +188,7 @@ impl Session {
         let mut result = CachedResult::new(result, status);
         result.filter(self.version, &live.filters, &self.hello);
         result.set_replaced(live.replaced.take());
+        result.set_noted(live.notifies);
         result.set_range(range.map(Arc::new));
         match &mut self.transaction {
             Some(transaction) => transaction.has_read(result.read_to()),

@@ -13,7 +13,7 @@ use hopcache_packstream::Value;
 use super::{RequestError, Session};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::{BoltFailure, code_of};
-use crate::bolt_front::options::filters;
+use crate::bolt_front::options::{agent_of, filters};
 use crate::credentials::Standing;
 use hopcache_state::audit::{self, ClientListener};
 
@@ -33,7 +33,8 @@ pub(super) struct Login {
 impl Session {
     /// HELLO: its answer names the server. Below 5.1 it has the credentials.
     pub(super) async fn hello(&mut self, hello: Hello) -> Result<Value, RequestError> {
-        let Hello { credentials, has_utc_patch, filters } = hello;
+        let Hello { credentials, has_utc_patch, filters, agent: client } = hello;
+        self.agent = client;
         let logged_on = match credentials {
             Some(credentials) => self.log_on(credentials).await?,
             None => Vec::new(),
@@ -124,6 +125,8 @@ pub(super) struct Hello {
     credentials: Option<Result<Credentials, BoltFailure>>,
     has_utc_patch: bool,
     filters: Result<Value, BoltFailure>,
+    /// The client's name for itself.
+    agent: Option<String>,
 }
 
 impl Hello {
@@ -132,6 +135,7 @@ impl Hello {
             credentials: (!version.has_logon()).then(|| credentials_in(extra)),
             has_utc_patch: offers_utc(version, extra),
             filters: filters(extra),
+            agent: agent_of(extra),
         }
     }
 }

@@ -7,7 +7,6 @@ use hopcache_packstream::Value;
 
 use super::statement::Statement;
 use super::{RequestError, Session};
-use crate::bolt_front::options::for_neo4j;
 
 impl Session {
     /// Which PULL the client has sent directly behind the RUN that is handled next.
@@ -27,7 +26,7 @@ impl Session {
     pub(super) fn queue_run(&mut self, statement: &Statement, is_wrapped: bool) -> Result<(), RequestError> {
         let mut extra = statement.extra.decoded();
         if self.transaction.is_none() {
-            extra = for_neo4j(&extra, &self.hello, self.version);
+            extra = self.for_neo4j(&extra);
         }
         if is_wrapped {
             self.queue(&request_bytes::with_map(Kind::Begin, &extra))?;

@@ -327,6 +327,7 @@ impl Session {
                     result.set_hit(started.elapsed());
                 }
                 result.set_range(outcome.range);
+                result.set_noted(options.notifies);
                 if self.transaction.is_none() {
                     result.set_bookmark(&options.asked.clone().unwrap_or_default());
                 }

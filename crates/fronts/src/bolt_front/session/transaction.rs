@@ -30,7 +30,7 @@ use super::relayed::end_step;
 use super::statement::{CacheResponse, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
-use crate::bolt_front::options::{StatementOptions, for_neo4j};
+use crate::bolt_front::options::{StatementOptions, for_neo4j, naming};
 use crate::credentials::Standing;
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
@@ -152,10 +152,18 @@ impl Session {
         Ok(Value::Map(named.into_iter().collect()))
     }
 
+    /// The options for Neo4j, which name the client: otherwise Neo4j's list of transactions shows nodes of Hopcache alone.
+    pub(super) fn for_neo4j(&self, extra: &Value) -> Value {
+        let agent = self.agent.as_deref().unwrap_or("a client");
+        let at = self.client.as_ref().map(|client| format!(" at {}", client.ip())).unwrap_or_default();
+        let named = format!("{agent}{at} through {}", self.front.engine.me().node);
+        naming(for_neo4j(extra, &self.hello, self.version), &named)
+    }
+
     fn begin_of(&self, extra: &ExtraBytes) -> Result<(StatementOptions, LazyBegin), RequestError> {
         let extra = extra.decoded();
         let options = StatementOptions::read(&extra)?;
-        let sent = for_neo4j(&extra, &self.hello, self.version);
+        let sent = self.for_neo4j(&extra);
         // No transaction of the sample graph writes.
         let mode = if self.front.relays.is_some() { options.mode } else { AccessMode::Read };
         let reads = TransactionReads::new(mode, options.asked.clone());

@@ -3,6 +3,7 @@
 
 pub(super) mod exposition;
 mod frame;
+mod keys;
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ use super::fields::{items, text};
 use crate::stop::Stop;
 use crate::terminal::{is_terminal, print, print_json, print_while_read};
 use exposition::Totals;
-use frame::{Frame, PATTERNS_SHOWN, Row};
+use frame::{Frame, Order, PATTERNS_SHOWN, Row};
+use keys::{Key, Keys};
 
 /// The shortest time between two frames.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -71,7 +73,11 @@ pub(super) async fn top(args: &TopArgs, output: Output) -> anyhow::Result<()> {
     if args.once {
         tokio::time::sleep(args.interval).await;
         let frame = watch.look().await;
-        return if output == Output::Json { print_json(&frame.to_json()) } else { print(&frame.to_text()) };
+        return if output == Output::Json {
+            print_json(&frame.to_json())
+        } else {
+            print(&frame.to_text(Order::Ring))
+        };
     }
     let mut stop = Stop::listen()?;
     let is_live = output == Output::Text && is_terminal();
@@ -93,14 +99,29 @@ async fn frames(
     interval: Duration,
     (output, is_live): (Output, bool),
 ) -> anyhow::Result<()> {
+    let mut keys = is_live.then(Keys::of_terminal).flatten();
+    let (mut order, mut is_paused) = (Order::default(), false);
+    let mut frame = watch.look().await;
     loop {
-        tokio::time::sleep(interval).await;
-        let frame = watch.look().await;
+        let key = tokio::select! {
+            key = keys::next(keys.as_mut()) => Some(key),
+            () = tokio::time::sleep(interval) => None,
+        };
+        match key {
+            Some(Key::End) => return Ok(()),
+            Some(Key::Sort) => order = order.next(),
+            Some(Key::Pause) => is_paused = !is_paused,
+            None if is_paused => continue,
+            None => frame = watch.look().await,
+        }
         let text = match output {
             // One line each, for programs that read a stream.
             Output::Json => frame.to_json().to_string(),
-            Output::Text if is_live => format!("{CLEAR}{}\n\nCtrl-C ends it.", frame.to_text()),
-            Output::Text => frame.to_text(),
+            Output::Text if is_live => {
+                let help = keys::help(keys.is_some(), order, is_paused);
+                format!("{CLEAR}{}\n\n{help}", frame.to_text(order))
+            }
+            Output::Text => frame.to_text(order),
         };
         if !print_while_read(&text)? {
             return Ok(());

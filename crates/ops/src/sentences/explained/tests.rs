@@ -109,6 +109,7 @@ fn the_write_that_ended_a_copy_is_named() {
         ago_ms: 4_200,
         by: Some("node-a".into()),
         transaction: Some(709),
+        is_told: false,
         touched: vec!["(:User {id: $id}).name".into()],
         has_values: true,
     };
@@ -128,6 +129,13 @@ fn the_write_that_ended_a_copy_is_named() {
             format!(
                 "Ended 4.2 s ago by a write to (:User {{id: $id}}).name, transaction 709: {rest} That write names no value by which it finds \
                  what it changes, so it ends every result that reads this. Give its MATCH a key: `(n:User {{id: $id}})`."
+            ),
+        ),
+        (
+            ended(Some(EndingWrite { is_told: true, ..write.clone() })),
+            format!(
+                "Ended 4.2 s ago by an order at node-a to invalidate (:User {{id: $id}}).name, or by Neo4j's change data, \
+                 transaction 709: {rest}"
             ),
         ),
         (
@@ -187,7 +195,7 @@ fn what_does_not_answer_by_itself_has_its_sentence() {
         ),
         (
             Facts { user: nobody(Some("bob")), ..unasked() },
-            "Not cached yet: the node that you ask has no result of the user `bob`. Ask for it once. Entries are kept for each user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
+            "Not cached yet: neither its owner nor Redis has it for the user `bob`. Ask for it once. The node that you ask has no other result of this user: if your application asks as another one, name that user (`--principal`, HOPCACHE_USER).",
         ),
         (
             Facts { user: nobody(None), ..unasked() },
