@@ -7,7 +7,8 @@ use hopcache_core::node::NodeName;
 use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{
-    Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
+    Accounted, Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable,
+    WriteRecord,
 };
 use proptest::prelude::*;
 
@@ -354,8 +355,9 @@ fn a_write_marks_what_it_has_touched_where_its_ids_are_known() {
 /// What a node forwards counts for the one request.
 #[test]
 fn a_request_needs_what_the_sender_or_this_node_has_heard() {
-    let table = table(&[tagged(1, mark(1, 0, 50))]);
-    let needed = |told| table.needed_beside(NAME, Depends::OnTags(&[TagId(1)]), told);
+    let mut table = table(&[tagged(1, mark(1, 0, 50))]);
+    let of = |table: &WritePositionTable, told| table.needed_beside(NAME, Depends::OnTags(&[TagId(1)]), told);
+    let needed = |told| of(&table, told);
     assert_eq!(needed(None), Some(mark(1, 0, 50)));
     assert_eq!(needed(Some(mark(1, 0, 40))), Some(mark(1, 0, 50)));
     assert_eq!(needed(Some(mark(1, 0, 60))), Some(mark(1, 0, 60)));
@@ -364,6 +366,12 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
         WritePositionTable::default().needed_beside(NAME, ANY, Some(mark(1, 0, 9))),
         Some(mark(1, 0, 9))
     );
+    // It has heard of all that the sender may have heard of, and judges by itself.
+    let (epoch, reached) = (WriteEpoch(0), TransactionId(60));
+    table.account(DatabaseUuid([1; 16]), (epoch, Accounted { reached, foreign: TransactionId(0) }));
+    assert_eq!(of(&table, Some(mark(1, 0, 60))), Some(mark(1, 0, 50)));
+    assert_eq!(of(&table, Some(mark(1, 0, 61))), Some(mark(1, 0, 61)));
+    assert_eq!(of(&table, Some(mark(1, 1, 55))), Some(mark(1, 1, 55)), "another numbering");
 }
 
 #[test]
