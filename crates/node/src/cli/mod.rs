@@ -144,11 +144,7 @@ pub fn main() -> ExitCode {
     // `Err` means that one is installed already, which is enough.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if let Some(workers) = workers() {
-        runtime.worker_threads(workers);
-    }
-    let runtime = match runtime.enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
@@ -160,20 +156,6 @@ pub fn main() -> ExitCode {
         Err(error) => failed(&error),
     }
 }
-
-/// How many threads run tasks; `None`: one for each core, or as many as the environment says. On one or two cores it is one: a second
-/// worker then wakes up for a task that the first would have reached as soon, and takes its core from Neo4j, Redis or clients.
-/// Large work has threads of its own (`hopcache_engine`, `model/worker.rs`).
-fn workers() -> Option<usize> {
-    let is_told = std::env::var_os(WORKERS_VARIABLE).is_some();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (!is_told && cores <= SHARED_CORES_MAX).then_some(1)
-}
-
-/// tokio's own variable.
-const WORKERS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
-/// Up to so many cores one worker is enough.
-const SHARED_CORES_MAX: usize = 2;
 
 async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let output = if cli.json { Output::Json } else { Output::Text };
