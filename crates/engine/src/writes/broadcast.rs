@@ -88,12 +88,6 @@ struct News {
     counts: Vec<CountedWrite>,
 }
 
-impl News {
-    fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.counts.is_empty()
-    }
-}
-
 /// How far the store has been told.
 #[derive(Default)]
 struct StoreConversation {
@@ -364,7 +358,7 @@ impl Writes {
                 if news.number > tried {
                     (tried, tries) = (news.number, 0);
                 }
-                if news.is_empty() || tries >= TRIES {
+                if news.events.is_empty() && news.counts.is_empty() || tries >= TRIES {
                     if let Some(conversation) = state.nodes.get_mut(node) {
                         conversation.is_busy = false;
                     }

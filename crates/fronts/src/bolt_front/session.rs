@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use hopcache_bolt::server::old_values::OldForm;
 use hopcache_bolt::server::{
     Admission, BadRequest, Ending, Kind, Machine, ReceivedMessage, Request, State, Take, Version, reply,
 };
@@ -46,7 +45,7 @@ use super::BoltFront;
 use super::failure::{BoltFailure, code_of, status_of};
 use super::options::StatementOptions;
 use super::outbox::Outbox;
-use super::records::{CachedResult, Piece, RecordForm};
+use super::records::{CachedResult, Piece};
 use crate::credentials::Standing;
 
 /// With this code drivers remove this node from their routing tables.
@@ -145,15 +144,6 @@ impl Session {
             may_run_again: true,
             pull_behind: None,
         }
-    }
-
-    /// The form of records for this client.
-    pub(super) fn record_form(&self) -> RecordForm {
-        if self.version.has_uuids() {
-            return RecordForm::AsStored;
-        }
-        let (version, has_utc) = (self.version, self.has_utc_patch);
-        RecordForm::Old(OldForm { version, has_utc, offset_of: hopcache_queryapi::zone_offset_s })
     }
 
     pub(super) fn state(&self) -> State {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
+use hopcache_bolt::server::old_values::OldForm;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
@@ -14,6 +15,7 @@ use super::{RequestError, Session};
 use crate::bolt_front::AGENT_DEFAULT;
 use crate::bolt_front::failure::{BoltFailure, code_of};
 use crate::bolt_front::options::{agent_of, filters};
+use crate::bolt_front::records::RecordForm;
 use crate::credentials::Standing;
 use hopcache_state::audit::{self, ClientListener};
 
@@ -31,6 +33,15 @@ pub(super) struct Login {
 }
 
 impl Session {
+    /// The form of records for this client.
+    pub(super) fn record_form(&self) -> RecordForm {
+        if self.version.has_uuids() {
+            return RecordForm::AsStored;
+        }
+        let (version, has_utc) = (self.version, self.has_utc_patch);
+        RecordForm::Old(OldForm { version, has_utc, offset_of: hopcache_queryapi::zone_offset_s })
+    }
+
     /// HELLO: its answer names the server. Below 5.1 it has the credentials.
     pub(super) async fn hello(&mut self, hello: Hello) -> Result<Value, RequestError> {
         let Hello { credentials, has_utc_patch, filters, agent: client } = hello;
