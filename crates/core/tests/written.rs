@@ -355,9 +355,8 @@ fn a_write_marks_what_it_has_touched_where_its_ids_are_known() {
 /// What a node forwards counts for the one request.
 #[test]
 fn a_request_needs_what_the_sender_or_this_node_has_heard() {
-    let mut table = table(&[tagged(1, mark(1, 0, 50))]);
-    let of = |table: &WritePositionTable, told| table.needed_beside(NAME, Depends::OnTags(&[TagId(1)]), told);
-    let needed = |told| of(&table, told);
+    let table = table(&[tagged(1, mark(1, 0, 50))]);
+    let needed = |told| table.needed_beside(NAME, Depends::OnTags(&[TagId(1)]), told);
     assert_eq!((needed(None), needed(Some(mark(1, 0, 40)))), (Some(mark(1, 0, 50)), Some(mark(1, 0, 50))));
     assert_eq!(needed(Some(mark(1, 0, 60))), Some(mark(1, 0, 60)));
     assert_eq!(needed(Some(mark(2, 0, 60))), Some(mark(1, 0, 50)), "the sender took it for another database");
@@ -365,12 +364,18 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
         WritePositionTable::default().needed_beside(NAME, ANY, Some(mark(1, 0, 9))),
         Some(mark(1, 0, 9))
     );
-    // It has heard of all that the sender may have heard of, and judges by itself.
+}
+
+/// A node that has heard of all transactions up to a mark judges by itself.
+#[test]
+fn a_mark_is_accounted_for_in_its_numbering() {
+    let mut table = table(&[tagged(1, mark(1, 0, 50))]);
     let accounted = Accounted { reached: TransactionId(60), ..Accounted::default() };
+    assert!(!table.accounts_for(mark(1, 0, 50)));
     table.account(DatabaseUuid([1; 16]), (WriteEpoch(0), accounted));
-    assert_eq!(of(&table, Some(mark(1, 0, 60))), Some(mark(1, 0, 50)));
-    assert_eq!(of(&table, Some(mark(1, 0, 61))), Some(mark(1, 0, 61)));
-    assert_eq!(of(&table, Some(mark(1, 1, 55))), Some(mark(1, 1, 55)), "another numbering");
+    let of =
+        [mark(1, 0, 60), mark(1, 0, 61), mark(1, 1, 55), mark(2, 0, 40)].map(|told| table.accounts_for(told));
+    assert_eq!(of, [true, false, false, false]);
 }
 
 #[test]

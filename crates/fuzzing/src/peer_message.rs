@@ -380,8 +380,14 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let events =
         vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
-    let range =
-        IdRange { database: at.database, epoch: WriteEpoch(1), after, until: at.id, doubted: draw.number() };
+    let range = IdRange {
+        database: at.database,
+        epoch: WriteEpoch(1),
+        after,
+        until: at.id,
+        doubted: draw.number(),
+        is_strict: false,
+    };
     let settled =
         SettledIds { database: at.database, epoch: WriteEpoch(1), foreign: after, run: None, settled: at.id };
     let mut questions = vec![

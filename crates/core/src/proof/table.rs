@@ -166,6 +166,16 @@ impl ProofTable {
         }
     }
 
+    /// The last id that this report, or a node after it, has settled for all. `None`: this node goes by another report of the database. What
+    /// this node reaches from there by counts is its own knowledge: another node may not have heard of these writes.
+    #[must_use]
+    pub fn settled_since(&self, report: &Report) -> Option<TransactionId> {
+        let known = self.databases.get(&report.database)?;
+        let is_of_report =
+            (known.epoch, known.foreign, known.run) == (report.epoch, report.foreign, report.run);
+        is_of_report.then(|| known.base())
+    }
+
     /// What is known of all ids of each database. See [`ProofTable::reached`].
     pub fn accounted(&self) -> impl Iterator<Item = (DatabaseUuid, (WriteEpoch, Accounted))> {
         let of = |proofs: &Proofs| Accounted { reached: proofs.reached, foreign: proofs.foreign };

@@ -20,6 +20,9 @@ pub struct IdRange {
     pub until: TransactionId,
     /// The asked node's writes up to this number do not count: they may have taken ids up to `after`.
     pub doubted: u64,
+    /// Whether all that is not certain is unclear ([`Accounts::settles`](super::Accounts::settles)): a write that is over counts for one id,
+    /// and each write that may be under way counts, whatever name it uses.
+    pub is_strict: bool,
 }
 
 /// What one life of a node has written into a database, as far as it concerns a range of ids.
@@ -55,6 +58,14 @@ struct WriteOver {
     ids_max: u64,
 }
 
+impl Tally {
+    /// A write may be under way of which nothing more is known.
+    pub fn add_unclear(&mut self) {
+        self.unclear.truncate(TALLY_UNCLEAR_MAX - 1);
+        self.unclear.push((u64::MAX, None));
+    }
+}
+
 impl OwnWrites {
     /// A write goes to Neo4j. `ids_max`: the ids that it takes at most, if that is known. Its number.
     pub fn begin(&mut self, ids_max: Option<u64>) -> u64 {
@@ -78,6 +89,12 @@ impl OwnWrites {
         self.over.push_back(WriteOver { number, written, ids_max });
     }
 
+    /// Whether any write is under way.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// What the watcher has to know for this range.
     #[must_use]
     pub fn tally(&self, range: &IdRange) -> Tally {
@@ -90,7 +107,7 @@ impl OwnWrites {
             if position.id > range.until {
                 later.push((write.number, Some(write.ids_max)));
             } else if position.id > range.after && write.number > range.doubted {
-                *over.entry(position.id).or_default() += write.ids_max;
+                *over.entry(position.id).or_default() += if range.is_strict { 1 } else { write.ids_max };
             }
         }
         let mut unclear: Vec<_> = self.open.iter().map(|(number, ids_max)| (*number, *ids_max)).collect();
@@ -114,7 +131,7 @@ mod tests {
 
     fn range(epoch: u64, after: u64, until: u64) -> IdRange {
         let (after, until) = (TransactionId(after), TransactionId(until));
-        IdRange { database: DATABASE, epoch: WriteEpoch(epoch), after, until, doubted: 0 }
+        IdRange { database: DATABASE, epoch: WriteEpoch(epoch), after, until, doubted: 0, is_strict: false }
     }
 
     fn over(own: &OwnWrites, range: &IdRange) -> Vec<(u64, u64)> {
@@ -136,6 +153,7 @@ mod tests {
         assert_eq!(over(&own, &range(0, 40, 42)), []);
         assert_eq!(over(&own, &range(0, 43, 44)), []);
         assert_eq!(over(&own, &IdRange { doubted: 2, ..range(0, 40, 43) }), [(43, 1)]);
+        assert_eq!(over(&own, &IdRange { is_strict: true, ..range(0, 40, 43) }), [(43, 2)], "one each");
         own.end(a, None);
         assert_eq!(over(&own, &range(0, 40, 50)), [(43, 3)], "it was rolled back, or nobody knows");
         own.end(a, written(0, 44));

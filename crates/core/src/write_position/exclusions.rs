@@ -139,8 +139,9 @@ impl WritePositionTable {
         self.positions.get(&database).is_some_and(has_less)
     }
 
-    /// Whether this node has the marks of all transactions up to this one. Then its own judgement of a result sees all that made another
-    /// node, or itself a moment ago, ask for this mark; and it may see more: the other node may know fewer pairs of labels.
+    /// Whether this node has heard of all transactions up to this one. If it is in touch, its own judgement of a result sees all that made
+    /// another node, or itself a moment ago, ask for this mark; and it may see more: the other node may know fewer pairs of labels. A node
+    /// that is out of touch may lack a mark that is no transaction's, such as an operator's.
     #[must_use]
     pub fn accounts_for(&self, written: WritePosition) -> bool {
         let accounts = |of: &TagPositions| of.counts(written.epoch) && of.accounted().reached >= written.id;

@@ -443,8 +443,7 @@ impl WritePositionTable {
         }
     }
 
-    /// The mark that a forwarded request needs: the later one of the sender's (`told`) and of this node's own. The sender's counts only if
-    /// this node does not [account for](WritePositionTable::accounts_for) it.
+    /// The mark that a forwarded request needs: the later one of the sender's (`told`) and of this node's own.
     #[must_use]
     pub fn needed_beside(
         &self,
@@ -452,7 +451,6 @@ impl WritePositionTable {
         reads: Depends<'_>,
         told: Option<WritePosition>,
     ) -> Option<WritePosition> {
-        let told = told.filter(|told| !self.accounts_for(*told));
         match (self.needed_by(name, reads), told) {
             (Some(own), Some(told)) if !own.is_at_or_after(&told) && own.database == told.database => {
                 Some(told)

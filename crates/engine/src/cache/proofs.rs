@@ -110,6 +110,11 @@ impl Proofs {
         self.table.read().settled(database).map(|(id, _)| id)
     }
 
+    /// See [`ProofTable::settled_since`].
+    pub(crate) fn settled_since(&self, report: &Report) -> Option<TransactionId> {
+        self.table.read().settled_since(report)
+    }
+
     /// See [`ProofTable::reached`].
     pub(crate) fn reached(&self, database: DatabaseUuid) -> Option<(WriteEpoch, TransactionId)> {
         self.table.read().reached(database)
@@ -173,6 +178,23 @@ impl Cache {
         if !counted.is_empty() {
             self.account();
         }
+    }
+
+    /// Whether this node knows that the mark of a request counts here: it was made by this node a moment ago, or by another one, which may know
+    /// fewer pairs of labels. It does not count where this node is in touch and accounts for all up to it. To be asked before a copy is judged:
+    ///   the copy is judged · a write is heard of, with its count · this node accounts for the write, which has ended the copy.
+    pub(crate) fn mark_counts(&self, written: WritePosition, now: MonoTime) -> bool {
+        !(self.lease.is_held(now) && self.written.accounts_for(written))
+    }
+
+    /// Whether this copy lacks what the mark of a request is of.
+    pub(crate) fn is_before_mark(
+        &self,
+        copy: &MemoryCopy,
+        written: Option<WritePosition>,
+        now: MonoTime,
+    ) -> bool {
+        copy.is_ended_by(written) && written.is_none_or(|written| self.mark_counts(written, now))
     }
 
     /// See [`ProofTable::hear_settled`]. Only a node in touch hears it.

@@ -118,26 +118,18 @@ impl WritePositions {
         copy.learn_shown(|shape| self.table.read().covered_keys(database, shape))
     }
 
-    /// Whether a write has ended this copy for a request with this mark. The mark counts only where this node does not account for all up to
-    /// it: whoever made it may know fewer pairs of labels than this node. The mark is looked at first:
-    ///   the copy is judged · a write is heard of, with its count · this node accounts for the write, which has ended the copy.
-    pub(crate) fn has_ended_at(&self, copy: &MemoryCopy, written: Option<WritePosition>) -> bool {
-        let accounts = || written.is_some_and(|written| self.table.read().accounts_for(written));
-        copy.is_ended_by(written) && !accounts() || self.has_ended(copy)
+    /// See [`WritePositionTable::accounts_for`].
+    pub(crate) fn accounts_for(&self, written: WritePosition) -> bool {
+        self.table.read().accounts_for(written)
     }
 
-    /// As [`WritePositions::has_ended_at`], for a request for this query: a copy that came from another node does not know what it
+    /// As [`WritePositions::has_ended`], for a request for this query: a copy that came from another node does not know what it
     /// depends on.
-    pub(crate) fn has_ended_for(
-        &self,
-        query: &Query,
-        copy: &MemoryCopy,
-        written: Option<WritePosition>,
-    ) -> bool {
+    pub(crate) fn has_ended_for(&self, query: &Query, copy: &MemoryCopy) -> bool {
         if !self.is_empty() {
             copy.know_reads(query);
         }
-        self.has_ended_at(copy, written)
+        self.has_ended(copy)
     }
 
     /// Whether a write has ended a result of this query: of a run of this range, and when it began.

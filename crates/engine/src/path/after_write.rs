@@ -48,7 +48,7 @@ impl Path {
         }
         self.cache
             .look(&query.key)
-            .is_some_and(|copy| self.cache.write_positions().has_ended_for(query, &copy, None))
+            .is_some_and(|copy| self.cache.write_positions().has_ended_for(query, &copy))
     }
 
     async fn read_hot(self: Arc<Self>, mut read: HotRead) {
@@ -59,7 +59,7 @@ impl Path {
             return;
         }
         // It may have waited for its turn, and a reader was quicker, or is about to be.
-        if !self.cache.write_positions().has_ended_for(&query, &held, None) {
+        if !self.cache.write_positions().has_ended_for(&query, &held) {
             return read.complete();
         }
         let Seat::Lead(leader) = self.fetch.flights().join(&query.key) else { return read.complete() };

@@ -46,7 +46,8 @@ impl Path {
             return None;
         }
         let coverage = self.cache.coverage(copy, &ask.bookmarks);
-        let is_ended = self.cache.write_positions().has_ended_for(&ask.query, copy, ask.written);
+        let is_ended = self.cache.is_before_mark(copy, ask.written, now)
+            || self.cache.write_positions().has_ended_for(&ask.query, copy);
         if let Some(range) = copy.range().filter(|_| is_ended) {
             self.writes.want_exclusions(&ask.query, range);
         }
@@ -98,7 +99,8 @@ impl Path {
             && self.policy.now().ttl_ms > Millis::ZERO
         {
             let now = self.context.now();
-            let is_ended = self.cache.write_positions().has_ended_at(&copy, ask.written);
+            let is_ended = self.cache.is_before_mark(&copy, ask.written, now)
+                || self.cache.write_positions().has_ended(&copy);
             match copy.life(now) {
                 _ if !copy.suits(ask, now) || self.needs_proof(ask) => {}
                 _ if is_ended && !copy.is_accepted_after_write(ask.freshness, now) => {}

@@ -204,7 +204,8 @@ impl Path {
     }
 
     fn is_ended(&self, ask: &Ask, copy: &MemoryCopy) -> bool {
-        self.cache.write_positions().has_ended_for(&ask.query, copy, ask.written)
+        self.cache.is_before_mark(copy, ask.written, self.context.now())
+            || self.cache.write_positions().has_ended_for(&ask.query, copy)
     }
 
     /// Of a transaction that may write, also a fresh copy that is not proved has not been an answer so far.

@@ -70,7 +70,9 @@ impl Path {
             return Ok(encoded(Reply::Elsewhere).await);
         }
         // This node may have heard of a later write than the sender.
-        let written = self.cache.write_positions().needed(&ask.query, ask.written);
+        let now = self.context.now();
+        let told = ask.written.filter(|told| self.cache.mark_counts(*told, now));
+        let written = self.cache.write_positions().needed(&ask.query, told);
         let span = self.context.begin(ask.traceparent.as_deref(), Step::Serve);
         let traceparent = traceparent_below(span.as_deref(), ask.traceparent.as_deref());
         let ask = Ask { written, traceparent, ..ask };
@@ -149,7 +151,8 @@ impl Path {
         let near_hits = forwarded.near_hits().unwrap_or(0);
         let coverage = self.cache.coverage(&copy, forwarded.after());
         let is_answer = self.cache.vouches_for(&copy, now)
-            && !self.cache.write_positions().has_ended_at(&copy, forwarded.written())
+            && !self.cache.is_before_mark(&copy, forwarded.written(), now)
+            && !self.cache.write_positions().has_ended(&copy)
             && (copy.is_small() || copy.has_rendering(forwarded.rendering()));
         let is_proved = is_answer && self.cache.proves(&copy, now);
         if !is_answer

@@ -106,7 +106,10 @@ impl OpenWrite {
             WriteEnd::Committed(_) => {
                 writes.watching.may_ask_as(name, &of);
                 tallied.committed(kept);
-                writes.settle_soon(name);
+                // What the store has not taken is not known to all.
+                if kept.is_some() {
+                    writes.settle_soon(name);
+                }
             }
             // A write in doubt may still be committed.
             WriteEnd::Refused(_) | WriteEnd::InDoubt => tallied.uncounted(),

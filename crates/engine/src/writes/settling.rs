@@ -5,7 +5,10 @@
 //! of the watcher settles it, a quarter of a second later and more, and all that come meanwhile wait with it. So the node asks all
 //! nodes for their tallies itself when such a write is over. Nothing has to be asked of Neo4j: the bookmark of the write is its word.
 //!
-//! What this finds is no more than a report would say, and stricter: nothing may be under way anywhere ([`Accounts::settles`]).
+//! What this finds is no more than a report would say, and stricter ([`Accounts::settles`]): nothing may be under way anywhere, by whatever
+//! name, no answer may be lost, and each write counts for one id. It begins where all nodes know of all, and not where this node has
+//! come to by counts. Schedule:
+//!   settled is 40 · B writes 41, tells it with its count to A alone, and dies · A writes 42 · A knows of both, and C of 42 alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +17,8 @@ use futures_util::future::join_all;
 use hopcache_core::bookmark::{Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{SETTLE_AGAIN_MS, SETTLE_TRIES_MAX, WATCH_TALLY_MS_MAX};
-use hopcache_core::proof::{Accounts, Report, SettledIds};
+use hopcache_core::node::NodeName;
+use hopcache_core::proof::{Accounts, IdRange, Report, SettledIds};
 use hopcache_core::time::Millis;
 
 use crate::model::ports::Scope;
@@ -47,6 +51,15 @@ impl AccountsUnderWay {
     }
 }
 
+/// What a node finds that asks all others.
+enum Found {
+    Settled(SettledIds),
+    /// A write is under way somewhere, or none of this cluster's has taken some id.
+    UnderWay,
+    /// Some node does not say.
+    Unknown,
+}
+
 /// What is to be settled.
 struct Unsettled {
     report: Report,
@@ -68,47 +81,63 @@ impl Writes {
         while self.settling.lock().goes_on(name) {
             for _ in 0..SETTLE_TRIES_MAX {
                 let Some(unsettled) = self.unsettled(name) else { break };
-                if let Some(settled) = self.settled_now(name, unsettled).await {
-                    self.hear_settled(&settled);
-                    self.tell_settled(settled).await;
-                    break;
+                match self.settled_now(name, unsettled).await {
+                    Found::Settled(settled) => {
+                        self.hear_settled(&settled);
+                        self.tell_settled(settled).await;
+                        break;
+                    }
+                    Found::Unknown => break,
+                    Found::UnderWay => self.context.sleep(Millis(SETTLE_AGAIN_MS)).await,
                 }
-                self.context.sleep(Millis(SETTLE_AGAIN_MS)).await;
             }
             self.context.sleep(Millis(SETTLE_AGAIN_MS)).await;
         }
     }
 
-    /// What lies between the last account and the newest mark. `None`: nothing, or there is no account to go on from.
+    /// What lies between the last account and the newest mark. `None`: this node knows of all of it, or there is no account to go on from.
     fn unsettled(&self, name: DatabaseTag) -> Option<Unsettled> {
         let report = self.cache.report(name)?;
         let newest = self.cache.write_positions().of_database(report.database)?;
         let Position { id: until, .. } = newest.position().filter(|_| newest.epoch() == report.epoch)?;
-        let (epoch, after) = self.cache.proofs().reached(report.database)?;
-        (epoch == report.epoch && after < until).then_some(Unsettled { report, after, until })
+        let (_, reached) = self.cache.proofs().reached(report.database)?;
+        let after = self.cache.proofs().settled_since(&report)?;
+        (reached < until).then_some(Unsettled { report, after, until })
     }
 
-    /// `None` if a write is under way somewhere, or if a node does not say.
-    async fn settled_now(&self, name: DatabaseTag, of: Unsettled) -> Option<SettledIds> {
+    async fn settled_now(&self, name: DatabaseTag, of: Unsettled) -> Found {
         let Unsettled { report, after, until } = of;
         let Report { database, epoch, foreign, run, .. } = report;
         let accounts = Accounts { settled: after, ..report.accounts };
+        let range = IdRange { database, epoch, after, until, doubted: 0, is_strict: true };
+        if !self.tally(name, &range).unclear.is_empty() {
+            return Found::UnderWay;
+        }
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         // A node that is cut off from this one, and writes: nobody here can ask it.
-        if self.broadcast.listeners().iter().any(|node| !others.contains(node)) {
-            return None;
+        let is_cut_off = |node: &NodeName| !others.contains(node);
+        if !self.cache.lease().is_held(self.context.now())
+            || self.broadcast.listeners().iter().any(is_cut_off)
+        {
+            return Found::Unknown;
         }
-        let tallies = self.tallies(name, (database, epoch, &accounts), until).await;
-        let are_all = tallies.len() == others.len() + 1;
-        let settled = SettledIds { database, epoch, foreign, run, settled: until };
-        (are_all && accounts.settles(until, &tallies)).then_some(settled)
+        let tallies = self.tallies(name, (database, epoch, &accounts), (until, true)).await;
+        if tallies.len() <= others.len() {
+            return Found::Unknown;
+        }
+        if !accounts.settles(until, &tallies) {
+            return Found::UnderWay;
+        }
+        Found::Settled(SettledIds { database, epoch, foreign, run, settled: until })
     }
 
     /// Another node, or this one, has settled these ids. A node that was out of touch may lack marks of their writes:
     ///   this node is stopped · its lease runs out, and a write elsewhere waits no longer for it · it goes on, and hears that the write is
     ///   accounted for · its next look brings the mark, and with it the lease.
     pub(super) fn hear_settled(&self, settled: &SettledIds) {
-        if self.cache.lease().is_held(self.context.now()) {
+        // Where a mark found no place, entries are forgotten by one name of their database only.
+        let has_place = self.cache.write_positions().of_database(settled.database).is_some();
+        if has_place && self.cache.lease().is_held(self.context.now()) {
             self.cache.hear_settled(settled);
         }
     }

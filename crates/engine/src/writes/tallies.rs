@@ -52,6 +52,13 @@ impl OwnTallies {
         self.databases.lock().get(&name).map(|own| own.writes.tally(range)).unwrap_or_default()
     }
 
+    /// Whether a write by another name is under way, or may be: it may write in this database too, by an alias or by `USE`.
+    pub(super) fn is_open_beside(&self, name: DatabaseTag) -> bool {
+        let databases = self.databases.lock();
+        let mut others = databases.iter().filter(|(other, _)| **other != name);
+        databases.len() >= WRITTEN_DATABASES_MAX || others.any(|(_, own)| own.writes.is_open())
+    }
+
     /// A write goes to the origin.
     pub(super) fn begin(self: &Arc<Self>, name: DatabaseTag, taken: IdsTaken) -> TalliedWrite {
         let mut databases = self.databases.lock();

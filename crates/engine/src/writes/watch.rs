@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
+use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteBegan, WriteOf};
 use crate::peers;
 use crate::writes::Writes;
 use crate::writes::capture::{ChangeId, ForeignIds};
@@ -76,9 +76,9 @@ impl Watchers {
         let has_room = databases.len() < WRITTEN_DATABASES_MAX;
         match databases.get_mut(&name) {
             Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
-            Some(watched) => watched.of = of.clone(),
+            Some(watched) => watched.of = asker_like(of),
             None if has_room => {
-                databases.insert(name, WatchedDatabase { of: of.clone(), account: None });
+                databases.insert(name, WatchedDatabase { of: asker_like(of), account: None });
             }
             None => {}
         }
@@ -111,6 +111,11 @@ impl Watchers {
             watched.account = account;
         }
     }
+}
+
+/// When this write began says nothing of the writes that are asked about, or told, with its credentials.
+fn asker_like(of: &WriteOf) -> WriteOf {
+    WriteOf { began: WriteBegan::At(None), ..of.clone() }
 }
 
 impl Writes {
@@ -221,7 +226,7 @@ impl Writes {
         let mut begun_by_then = None;
         for _ in 0..WATCH_TRIES_MAX {
             let of = (account.database, account.epoch, &account.accounts);
-            let tallies = self.tallies(name, of, newest.id).await;
+            let tallies = self.tallies(name, of, (newest.id, false)).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
             match account.accounts.settle(newest.id, begun_by_then, &tallies) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
@@ -271,7 +276,7 @@ impl Writes {
         let mut account =
             Account { database: newest.database, epoch, run, foreign: newest.id, accounts, change: None };
         let of = (account.database, account.epoch, &account.accounts);
-        let tallies = self.tallies(name, of, newest.id).await;
+        let tallies = self.tallies(name, of, (newest.id, false)).await;
         account.accounts = Accounts::begin(newest.id, &tallies);
         Some(account)
     }
@@ -339,7 +344,13 @@ impl Writes {
 
     /// What this node has written into a database, as far as it concerns these ids.
     pub(crate) fn tally(&self, name: DatabaseTag, range: &IdRange) -> Tally {
-        self.tallies.of(name, range)
+        let mut tally = self.tallies.of(name, range);
+        // A write whose answer was lost is over here, and may be committed all the same.
+        let may_be_more = || self.tallies.is_open_beside(name) || !self.rechecks.lock().is_empty();
+        if range.is_strict && may_be_more() {
+            tally.add_unclear();
+        }
+        tally
     }
 
     /// The tallies of all nodes that answer, for the ids after an account. A silent node's writes count as foreign.
@@ -347,12 +358,12 @@ impl Writes {
         &self,
         name: DatabaseTag,
         (database, epoch, accounts): (DatabaseUuid, WriteEpoch, &Accounts),
-        until: TransactionId,
+        (until, is_strict): (TransactionId, bool),
     ) -> Tallies {
         let range = |node: &NodeName| {
             let lives = accounts.doubted.iter().filter(|(life, _)| life.node == *node);
             let doubted = lives.map(|(_, number)| *number).max().unwrap_or_default();
-            IdRange { database, epoch, after: accounts.settled, until, doubted }
+            IdRange { database, epoch, after: accounts.settled, until, doubted, is_strict }
         };
         let within = Millis(WATCH_TALLY_MS_MAX);
         let others = self.invalidate.in_order_to_tell(&Scope::All);
