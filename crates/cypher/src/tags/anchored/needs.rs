@@ -52,7 +52,7 @@ pub(super) struct Walk<'a, 'n> {
     names: &'n Names<'a>,
     needs: Needs,
     copies: Copies,
-    /// What the result shows. The nodes of deferred maps come first.
+    /// What the result shows. A number that is given stays: nodes are only added.
     pub(super) shown: ShownRows,
     /// The numbers of those of which more than the result tells.
     pub(super) used: BTreeSet<u16>,
@@ -106,13 +106,12 @@ impl<'a> Walk<'a, '_> {
             Clause::With(projection) => *env = self.projection(projection, env, Passes::Maps),
             Clause::Return(projection) => {
                 let showing = match rows {
-                    Rows::Result => Showing::of(projection, env, self.shown.nodes.len()),
+                    Rows::Result => Showing::of(projection, env, &mut self.shown),
                     Rows::ResultOfUnion => Showing::default(),
                     Rows::Columns => return Some(self.projection(projection, env, Passes::Maps)),
                     Rows::Inside => return Some(self.projection(projection, env, Passes::NoMaps)),
                 };
                 self.result(projection, &showing, env);
-                showing.add_to(&mut self.shown);
             }
             Clause::Call(call) => self.call(call, env),
             Clause::Finish => {}

@@ -44,6 +44,15 @@ pub(crate) struct ShownRows {
     pub(crate) nodes: Vec<ShownNodes>,
 }
 
+impl ShownRows {
+    /// Nodes of which each of these places shows all. Returns their number.
+    fn add(&mut self, places: Vec<Place>) -> u16 {
+        let number = u16::try_from(self.nodes.len()).unwrap_or(u16::MAX);
+        self.nodes.push(ShownNodes { places, are_parts: false });
+        number
+    }
+}
+
 /// A part of each row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -96,9 +105,6 @@ impl Shows {
 /// What the last `RETURN` shows, by the variables before it.
 #[derive(Debug, Default)]
 pub(crate) struct Showing<'a> {
-    /// All nodes that are followed, from the number `first` on.
-    nodes: Vec<ShownNodes>,
-    first: usize,
     /// The numbers of the nodes of each column.
     columns: Vec<Option<u16>>,
     /// The numbers of the nodes of variables.
@@ -109,16 +115,18 @@ pub(crate) struct Showing<'a> {
 }
 
 impl<'a> Showing<'a> {
-    /// `RETURN` at the end of a query without `UNION`. Its nodes have the numbers from `first` on.
-    pub(crate) fn of<M>(projection: &'a Projection<'a>, env: &Env<'a, M>, first: usize) -> Self {
+    /// `RETURN` at the end of a query without `UNION`. Its nodes are added to `rows` here, before its items are read: a subquery in an
+    /// item may make maps, which get numbers behind these.
+    pub(crate) fn of<M>(projection: &'a Projection<'a>, env: &Env<'a, M>, rows: &mut ShownRows) -> Self {
         // Neo4j orders the columns of a `*`.
         if projection.is_all || projection.items.len() > COLUMNS_MAX {
             return Self::default();
         }
-        let mut showing = Self { first, is_cut: !projection.bounds.is_empty(), ..Self::default() };
+        rows.columns = projection.items.len();
+        let mut showing = Self { is_cut: !projection.bounds.is_empty(), ..Self::default() };
         for (column, item) in projection.items.iter().enumerate() {
             let place = Place { column, steps: Vec::new(), shows: Shows::Nodes };
-            let number = env.is_exact(&item.value).then(|| showing.add(vec![place]));
+            let number = env.is_exact(&item.value).then(|| rows.add(vec![place]));
             showing.columns.push(number);
         }
         if !showing.is_cut {
@@ -131,11 +139,11 @@ impl<'a> Showing<'a> {
         } else {
             return showing;
         }
-        showing.find_variables(projection, env);
+        showing.find_variables(projection, env, rows);
         showing
     }
 
-    fn find_variables<M>(&mut self, projection: &'a Projection<'a>, env: &Env<'a, M>) {
+    fn find_variables<M>(&mut self, projection: &'a Projection<'a>, env: &Env<'a, M>, rows: &mut ShownRows) {
         let mut found = BTreeMap::new();
         for (column, item) in projection.items.iter().enumerate() {
             let mut at = Vec::new();
@@ -146,26 +154,15 @@ impl<'a> Showing<'a> {
             let whole = places.iter().find(|place| place.steps.is_empty() && place.shows == Shows::Nodes);
             let number = match whole.and_then(|place| self.columns.get(place.column).copied().flatten()) {
                 Some(number) => {
-                    if let Some(nodes) = self.nodes.get_mut(usize::from(number) - self.first) {
+                    if let Some(nodes) = rows.nodes.get_mut(usize::from(number)) {
                         nodes.places = places;
                     }
                     number
                 }
-                None => self.add(places),
+                None => rows.add(places),
             };
             self.variables.insert(name, number);
         }
-    }
-
-    fn add(&mut self, places: Vec<Place>) -> u16 {
-        self.nodes.push(ShownNodes { places, are_parts: false });
-        u16::try_from(self.first + self.nodes.len() - 1).unwrap_or(u16::MAX)
-    }
-
-    /// What the rows show, beside what was known of them.
-    pub(crate) fn add_to(self, rows: &mut ShownRows) {
-        rows.columns = self.columns.len();
-        rows.nodes.extend(self.nodes);
     }
 
     /// The number of the nodes that a column has whole; `None` if something else of a node may decide its values.
