@@ -166,8 +166,16 @@ impl<'a> Walk<'a, '_> {
         }
         let mut passed = env.projected(projection, &facts);
         self.bind_maps(projection, maps, &mut passed);
-        projection.rest().for_each(|expr| drop(self.expr(expr, &passed)));
+        self.rest(projection, env, &passed);
         passed
+    }
+
+    /// `ORDER BY`, `SKIP`, `LIMIT` and `WHERE`. They see what the projection passes, and the names of before it, by which they may use maps.
+    fn rest(&mut self, projection: &'a Projection<'a>, before: &ReadEnv<'a>, passed: &ReadEnv<'a>) {
+        for expr in projection.rest() {
+            self.use_maps(expr, before);
+            self.expr(expr, passed);
+        }
     }
 
     /// R8, R12: what the last `RETURN` reads, and the elements that the client gets.
@@ -187,7 +195,7 @@ impl<'a> Walk<'a, '_> {
         }
         let sorted = if showing.sorts_shown_alone() { &shown } else { env };
         let passed = sorted.projected(projection, &facts);
-        projection.rest().for_each(|expr| drop(self.expr(expr, &passed)));
+        self.rest(projection, env, &passed);
         if projection.is_all {
             self.use_all(env);
             self.whole(&self.names.all(), &Said::default());
