@@ -1,8 +1,9 @@
 //! Maps of nodes that are made before the last `RETURN`, and that only the result is to tell: `WITH m {.id, .name} AS m RETURN collect(m)`
 //! in a subquery. What such a map reads is read of nodes that the result shows, if nothing but the result depends on its values.
 //!
-//! A clause may pass a map on, put it into a list or another map, and take the first or the last of a list. All else **uses** it: then each of
-//! its nodes counts, shown or not.
+//! A clause may pass a map on, put it into a list or another map, and take the first of a list. All else **uses** it: then each of its nodes
+//! counts, shown or not. The last of a list uses it: `collect(DISTINCT m)` leaves a map out that is equal to an earlier one, so which is the
+//! last depends on maps that nobody sees.
 
 use crate::syntax::tree::{Expr, MapProjectionItem, Operand, Projection};
 use crate::tags::anchored::mentioned::Mentioned;
@@ -159,7 +160,7 @@ impl<'a> Walk<'a, '_> {
             }
             Some(Operand::Call(call)) => match call.arguments.as_slice() {
                 [of] if is_collection(call) => inside(self, of, Step::Items),
-                [of] if matches!(call.function.as_str(), "head" | "last") => {
+                [of] if call.function == "head" => {
                     let mut of_list = Vec::new();
                     find(self, of, env, &mut Vec::new(), &mut of_list);
                     for DeferredMap { steps: of_map, shows, number } in of_list {
@@ -247,11 +248,11 @@ fn alone<'a>(expr: &'a Expr<'a>) -> Option<&'a Operand<'a>> {
     term.alone()
 }
 
-/// `collect(…)`, `head(collect(…))`, `last(collect(…))`.
+/// `collect(…)`, `head(collect(…))`.
 fn is_of_collection(expr: &Expr<'_>) -> bool {
     let Some(Operand::Call(call)) = expr.alone() else { return false };
     is_collection(call)
-        || matches!((call.function.as_str(), call.arguments.as_slice()), ("head" | "last", [of]) if is_of_collection(of))
+        || matches!((call.function.as_str(), call.arguments.as_slice()), ("head", [of]) if is_of_collection(of))
 }
 
 /// Which of two entries counts is the server's choice.
