@@ -354,3 +354,72 @@ fn needs_of_shown_nodes() {
     );
     assert_eq!(words("MATCH (n:A) RETURN *"), [""; 0]);
 }
+
+/// A map with an id, and `x`.
+fn shown_map(id: i64) -> Value {
+    map(&[("id", id.into()), ("x", Value::Int(0))])
+}
+
+/// A map that a `WITH` of an expression's subquery makes is no node of a column, and moves none.
+#[test]
+fn maps_of_an_expressions_subquery_move_no_shown_node() {
+    let made = "MATCH (m)<-[:ON]-(q:Q) WITH q {.id, .text} AS c RETURN c";
+    for read in [
+        format!("MATCH (n:A)-[:R]->(m:A) RETURN n, m, COLLECT {{ {made} }} AS cs"),
+        format!("MATCH (n:A)-[:R]->(m:A) RETURN n, m, COUNT {{ {made} }} AS c"),
+        format!("MATCH (n:A)-[:R]->(m:A) RETURN n, m, EXISTS {{ {made} }} AS e"),
+        format!("MATCH (n:A)-[:R]->(m:A) RETURN n, m, 0 AS c ORDER BY COUNT {{ {made} }}"),
+    ] {
+        assert!(is_kept_for(&read, SET, |id| vec![node(1), node(id), Value::Int(0)]), "{read}");
+        assert!(is_kept_for(&read, SET, |id| vec![node(id), node(1), Value::Int(0)]), "{read}");
+    }
+}
+
+/// `ORDER BY` and `WHERE` see the names of before their projection.
+#[test]
+fn a_map_that_chooses_rows_under_its_old_name_is_used() {
+    let before = "MATCH (n:A) WITH n {.id, .x} AS y";
+    for (read, row) in [
+        ("RETURN y AS m ORDER BY y.x LIMIT 5", shown_map(7)),
+        ("RETURN {row: y} AS m ORDER BY y.x LIMIT 5", map(&[("row", shown_map(7))])),
+        ("WITH y AS m ORDER BY y.x DESC LIMIT 3 RETURN collect(m) AS ms", list(&[shown_map(7)])),
+        ("WITH y AS m WHERE y.x = 0 RETURN m", shown_map(7)),
+        ("WITH y AS m WHERE EXISTS { MATCH (:B {y: y.x}) } RETURN m", shown_map(7)),
+    ] {
+        assert!(ends_rows(&format!("{before} {read}"), &records(&[&[row]]), SET), "{read}");
+    }
+    let read = "MATCH (n:A) CALL (n) { WITH n {.id, .x} AS y RETURN y AS m ORDER BY y.x LIMIT 3 } RETURN m";
+    assert!(ends_rows(read, &records(&[&[shown_map(7)]]), SET), "{read}");
+    assert!(is_kept_for(&format!("{before} RETURN y AS m LIMIT 5"), SET, |id| vec![shown_map(id)]));
+}
+
+/// `DISTINCT` keeps the first of equal values, so hidden ones decide which is the last.
+#[test]
+fn the_last_of_a_list_depends_on_hidden_maps() {
+    let before = "MATCH (n:A) WITH n ORDER BY n.y WITH n {.id, .x} AS y";
+    for read in [
+        "RETURN last(collect(DISTINCT y)) AS l",
+        "WITH last(collect(DISTINCT y)) AS l RETURN l",
+        "WITH collect(DISTINCT y) AS ys RETURN last(ys) AS l",
+    ] {
+        assert!(ends_rows(&format!("{before} {read}"), &records(&[&[shown_map(7)]]), SET), "{read}");
+    }
+    let read = format!("{before} WITH collect(DISTINCT y) AS ys RETURN head(ys) AS l");
+    assert!(is_kept_for(&read, SET, |id| vec![shown_map(id)]));
+}
+
+/// Which of two entries with one name counts is the server's choice.
+#[test]
+fn a_map_with_one_key_twice_shows_nothing() {
+    let found = "MATCH (n:A)-[:R]->(m:A)";
+    for (read, row) in [
+        ("RETURN {id: n.id, id: m.id} AS k, n.x AS x", vec![map(&[("id", 7.into())]), Value::Int(0)]),
+        ("RETURN collect({id: n.id, id: m.id, x: m.x}) AS ks", vec![list(&[shown_map(7)])]),
+        (
+            "WITH n {.id, .x} AS n, m {.id, .x} AS m RETURN {k: n, k: m} AS ks",
+            vec![map(&[("k", shown_map(7))])],
+        ),
+    ] {
+        assert!(ends_rows(&format!("{found} {read}"), &records(&[&row]), SET), "{read}");
+    }
+}

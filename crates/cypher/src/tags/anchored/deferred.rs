@@ -6,6 +6,7 @@
 //! last depends on maps that nobody sees.
 
 use crate::syntax::tree::{Expr, MapProjectionItem, Operand, Projection};
+use crate::tags::anchored::holds::has_name_twice;
 use crate::tags::anchored::mentioned::Mentioned;
 use crate::tags::anchored::needs::{ReadEnv, Said, Walk};
 use crate::tags::anchored::shown::{Place, ShownNodes, Shows, Step, is_collection, of_projection};
@@ -150,8 +151,7 @@ impl<'a> Walk<'a, '_> {
                 items.iter().enumerate().for_each(|(at, item)| inside(self, item, Step::Item(at)));
             }
             Some(Operand::Map(map)) => {
-                let names = || map.entries.iter().map(|(name, _)| name.as_str());
-                if names().any(|name| names().filter(|other| *other == name).count() > 1) {
+                if has_name_twice(map.entries.iter().map(|(name, _)| name.as_str())) {
                     return false;
                 }
                 for (name, value) in &map.entries {
@@ -255,17 +255,11 @@ fn is_of_collection(expr: &Expr<'_>) -> bool {
         || matches!((call.function.as_str(), call.arguments.as_slice()), ("head", [of]) if is_of_collection(of))
 }
 
-/// Which of two entries counts is the server's choice.
 fn has_twice(entries: &[MapProjectionItem<'_>]) -> bool {
-    let name = |entry: &MapProjectionItem<'_>| match entry {
+    has_name_twice(entries.iter().filter_map(|entry| match entry {
         MapProjectionItem::All => None,
         MapProjectionItem::Key(name)
         | MapProjectionItem::Variable(name)
-        | MapProjectionItem::Value(name, _) => Some(name.as_str().to_owned()),
-    };
-    let mut names: Vec<String> = entries.iter().filter_map(name).collect();
-    let all = names.len();
-    names.sort();
-    names.dedup();
-    names.len() < all
+        | MapProjectionItem::Value(name, _) => Some(name.as_str()),
+    }))
 }

@@ -3,6 +3,7 @@
 //! `WITH n {.name} AS n` makes a map of a node, under its name. [`crate::tags::names::Names`] asks what a name may hold anywhere in the text, and
 //! would take the map for the node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::syntax::tree::{Expr, Operand, Tail, Term};
@@ -81,13 +82,12 @@ impl<'a, M> Env<'a, M> {
                 _ => None,
             },
             Operand::Map(map) => {
+                if has_name_twice(map.entries.iter().map(|(name, _)| name.as_str())) {
+                    return None;
+                }
                 let mut copies = Copies::default();
                 let mut entries: Vec<(String, Held<M>)> = Vec::new();
                 for (key, value) in &map.entries {
-                    // Which of two entries counts is the server's choice.
-                    if entries.iter().any(|(known, _)| known == key.as_str()) {
-                        return None;
-                    }
                     let facts = Facts::of(value, &mut copies);
                     entries.push((key.as_str().to_owned(), self.held(value, &facts)));
                 }
@@ -122,4 +122,10 @@ impl<'a, M> Env<'a, M> {
             Carrier::Any => Holds::AsNamed,
         }
     }
+}
+
+/// Whether two entries of a map have one name. Which of them counts is the server's choice, so such a map is not followed.
+pub(super) fn has_name_twice<'n>(names: impl Iterator<Item = &'n str>) -> bool {
+    let mut known = BTreeSet::new();
+    names.into_iter().any(|name| !known.insert(name))
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::functions::FunctionKind;
 use crate::syntax::tree::{Call, CallForm, Expr, MapProjectionItem, Operand, Projection, Tail};
 use crate::tags::anchored::env::{Env, Held};
-use crate::tags::anchored::holds::Holds;
+use crate::tags::anchored::holds::{Holds, has_name_twice};
 use crate::tags::anchored::mentioned::Mentioned;
 
 /// The most columns that are looked at.
@@ -290,7 +290,7 @@ fn add_places<'a, M>(
         }
         (Operand::MapProjection(base, entries), []) => add(base.as_str(), of_projection(entries), at),
         (Operand::Parenthesised(inside), []) => add_places(inside, (column, at), env, found),
-        (Operand::Map(map), []) => {
+        (Operand::Map(map), []) if !has_name_twice(map.entries.iter().map(|(name, _)| name.as_str())) => {
             for (name, value) in &map.entries {
                 at.push(Step::Entry(name.as_str().to_owned()));
                 add_places(value, (column, at), env, found);
