@@ -92,6 +92,16 @@ fn shown(random: &mut Random) -> String {
         "CALL (n) { MATCH (n)-[:@T]-(k) RETURN collect(k) AS ks } RETURN n.uid AS uid, ks",
         "CALL (n) { MATCH (n)-[:@T]-(k) RETURN k LIMIT 9 } RETURN n.uid AS uid, k.uid AS other, k.@K AS k",
         "CALL (n) { OPTIONAL MATCH (n)-[:@T]-(k) RETURN head(collect(k {.uid, .@K})) AS ks } RETURN count(ks) > 0 AS e",
+        "RETURN n, m, COLLECT { MATCH (m)--(q) WITH q {.id, .t} AS c RETURN c } AS cs",
+        "RETURN n.uid AS uid, n.@K AS k, m.uid AS other, m.@K AS l, COUNT { MATCH (m)--(q) WITH q {.id} AS c RETURN c } AS c",
+        "RETURN n {.uid, .@K} AS n, m {.uid, .@K} AS m, EXISTS { MATCH (q {g: $g}) WITH q {.id} AS c RETURN c } AS e",
+        "RETURN n, m ORDER BY COUNT { MATCH (m)--(q) WITH q {.id} AS c RETURN c }",
+        "WITH n {.uid, .@K} AS k, m {.uid, .@K} AS l RETURN k, l, COUNT { MATCH (q {g: $g}) WITH q {.id} AS c RETURN c } AS c",
+        "WITH n {.uid, .@K} AS k WITH k AS c WHERE k.@K = @V RETURN c",
+        "WITH n {.uid, .@K} AS k, m {.uid, .@K} AS l WITH k AS c, l WHERE k.@K > @V RETURN collect(c) AS cs, l",
+        "WITH n {.uid, .@K} AS k WITH k AS c WHERE EXISTS { MATCH (q {g: $g}) WHERE q.t = k.@K } RETURN c",
+        "RETURN {id: n.id, id: m.id} AS k, n.@K AS a, m.@K AS b",
+        "RETURN collect({uid: n.uid, uid: m.uid, k: n.@K, l: m.@K}) AS ks",
     ])
 }
 
@@ -110,6 +120,11 @@ fn cut(random: &mut Random) -> String {
         "RETURN n {.uid, .@K} AS k ORDER BY #elementId(n), elementId(m)",
         "RETURN n.uid AS uid, n.t AS t, COUNT { (n)-[:@T]-() } AS c ORDER BY c, elementId(n), elementId(m)",
         "RETURN n.uid AS uid, COUNT { (n)-[:@T]->() } AS c ORDER BY #elementId(n), elementId(m)",
+        "WITH n {.uid, .@K} AS k, elementId(n) AS e, elementId(m) AS f RETURN k ORDER BY e, f",
+        "WITH n {.uid, .@K} AS k, elementId(n) AS e, elementId(m) AS f RETURN k AS c ORDER BY k.@K, e, f",
+        "WITH n {.uid, .@K} AS k, elementId(n) AS e, elementId(m) AS f RETURN {row: k} AS c ORDER BY k.@K DESC, e, f",
+        "WITH n {.uid, .@K} AS k, elementId(n) AS e, elementId(m) AS f WITH k AS c ORDER BY k.@K DESC, e, f LIMIT 3 RETURN collect(c) AS cs",
+        "WITH *, elementId(n) AS e, elementId(m) AS f CALL (n, m) { WITH n {.uid, .@K} AS k UNWIND [1, 2] AS i RETURN k AS c ORDER BY k.@K, i LIMIT 1 } RETURN c ORDER BY e, f",
     ]);
     body.replace('#', &order) + end
 }
@@ -125,6 +140,9 @@ fn grouped(random: &mut Random) -> String {
         "RETURN n.uid AS uid, sum(n.@K) AS k ORDER BY k DESC, uid",
         "RETURN n, count(m) AS c, n.@K AS k ORDER BY c, elementId(n)",
         "RETURN n.uid AS uid, max(m.@K) AS k, collect(m) AS ms ORDER BY k, uid",
+        "WITH n ORDER BY elementId(n), elementId(m) WITH n {.uid, .@K} AS k RETURN last(collect(DISTINCT k)) AS l",
+        "WITH n ORDER BY elementId(n), elementId(m) WITH n {.id, .@K} AS k WITH collect(DISTINCT k) AS ks RETURN last(ks) AS l",
+        "WITH n ORDER BY elementId(n), elementId(m) WITH n {.uid, .@K} AS k RETURN head(collect(DISTINCT k)) AS l",
     ]) + end
 }
 
@@ -168,7 +186,7 @@ pub const GRAPH: &str = "CREATE (:LA {g: $g, uid: 1, id: 1, x: 1})-[:TR]->(:LB {
 
 const SET: &str = "MATCH (n {g: $g, uid: 2}) SET n.x = 9";
 
-pub const MISREAD: [Misread; 8] = [
+pub const MISREAD: [Misread; 10] = [
     Misread {
         name: "the nodes of another variable",
         read: "MATCH (n {g: $g})-[:TR]->(m) RETURN n.uid AS uid, m.x AS x",
@@ -216,5 +234,17 @@ pub const MISREAD: [Misread; 8] = [
         read: "MATCH (n {g: $g, uid: 1}) RETURN n.uid AS uid, n.x AS x UNION MATCH (n {g: $g, uid: 2}) RETURN 1 AS uid, n.x AS x",
         judged_as: "MATCH (n {g: $g}) RETURN n.uid AS uid, n.x AS x",
         write: SET,
+    },
+    Misread {
+        name: "a sort key by the name of before the projection",
+        read: "MATCH (n {g: $g}) WITH n {.uid, .x} AS k RETURN k AS c ORDER BY k.x DESC LIMIT 1",
+        judged_as: "MATCH (n {g: $g}) WITH n {.uid, .x} AS k RETURN k AS c LIMIT 1",
+        write: SET,
+    },
+    Misread {
+        name: "the last of different maps",
+        read: "MATCH (n {g: $g}) WITH n ORDER BY n.uid WITH n {.id} AS k RETURN last(collect(DISTINCT k)) AS l",
+        judged_as: "MATCH (n {g: $g}) WITH n ORDER BY n.uid WITH n {.id} AS k RETURN head(collect(DISTINCT k)) AS l",
+        write: "MATCH (n {g: $g, uid: 4, id: 1}) SET n.id = 9",
     },
 ];
