@@ -25,6 +25,10 @@ pub const ANCHOR_CLASSES_MAX: usize = 64;
 pub const SHOWN_BYTES_MAX: usize = 128 << 10;
 /// Classes of one result's values, 8 bytes each: 8 KiB beside a result that a write may have ended.
 pub const SHOWN_CLASSES_MAX: usize = 1_024;
+/// Part of its records' bytes that the classes of a result may take: a quarter. They come after the copy was weighed, and are in no weight.
+pub const SHOWN_CLASSES_SHARE: usize = 4;
+/// Bytes of classes that a small result may have all the same: some dozens.
+pub const SHOWN_CLASSES_FREE_BYTES: usize = 512;
 /// Keys by whose values the nodes of one result are told apart from those of a write.
 pub const SHOWN_KEYS_MAX: usize = 2;
 /// Sets of keys for which what one text needs is remembered, some kilobytes each. They change as long as writes with new keys come.

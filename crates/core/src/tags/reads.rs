@@ -204,6 +204,12 @@ impl NeedClasses {
         Self { classes: classes.into(), ends: ends.into() }
     }
 
+    /// The bytes that it keeps.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        size_of_val(&*self.classes) + size_of_val(&*self.ends)
+    }
+
     /// The classes of one key; none if it is no constraint.
     #[must_use]
     pub fn of_key(&self, place: usize) -> &[ClassId] {

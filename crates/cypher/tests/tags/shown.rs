@@ -423,3 +423,20 @@ fn a_map_with_one_key_twice_shows_nothing() {
         assert!(ends_rows(&format!("{found} {read}"), &records(&[&row]), SET), "{read}");
     }
 }
+
+/// Which keys count does not depend on which of two writes was the latest.
+#[test]
+fn the_keys_that_tell_nodes_apart_have_one_order() {
+    let shape = ReadShape::of("MATCH (n:A)-[:R]->(m) RETURN n.id AS id, n.x AS x, m");
+    let keys = |names: &[&str]| names.iter().map(|name| Key::Property(Box::from(*name))).collect::<Vec<_>>();
+    assert_eq!(shape.shown_keys(&keys(&["x", "id"])), shape.shown_keys(&keys(&["id", "x"])));
+    assert_eq!(shape.shown_keys(&keys(&["x", "id"])), keys(&["id", "x"]));
+    assert_eq!(
+        shape.shown_keys(&keys(&["y", "z", "id", "x"])),
+        keys(&["id", "x", "y", "z"]),
+        "two of each node"
+    );
+    assert_eq!(shape.shown_keys(&[]), []);
+    let alone = ReadShape::of("MATCH (n:A) RETURN n.id AS id, n.x AS x");
+    assert_eq!(alone.shown_keys(&keys(&["y", "z"])), [], "it shows none of these");
+}

@@ -98,7 +98,7 @@ impl WritePositions {
         if version == 0 || copy.is_judged_at(version) {
             return false;
         }
-        let has_ended = self.ends_copy(copy) && (!self.learn_shown(copy) || self.ends_copy(copy));
+        let has_ended = self.ends_copy(copy) && (!self.learn_shown(copy, version) || self.ends_copy(copy));
         if !has_ended {
             copy.judged_at(version);
         }
@@ -112,10 +112,10 @@ impl WritePositions {
 
     /// Finds out which nodes the copy shows, without the lock of the table. Returns whether that may say more than its text and its
     /// parameters.
-    fn learn_shown(&self, copy: &MemoryCopy) -> bool {
+    fn learn_shown(&self, copy: &MemoryCopy, version: u64) -> bool {
         let Some(range) = copy.range().filter(|_| self.compares_values) else { return false };
         let database = range.to().database;
-        copy.learn_shown(|shape| self.table.read().covered_keys(database, shape))
+        copy.learn_shown(version, |shape| self.table.read().covered_keys(database, shape))
     }
 
     /// See [`WritePositionTable::accounts_for`].

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hopcache_core::limits::SHOWN_SHAPES_MAX;
+use hopcache_core::limits::{SHOWN_CLASSES_FREE_BYTES, SHOWN_CLASSES_SHARE, SHOWN_SHAPES_MAX};
 use hopcache_core::tags::{Depends, Key, NeedClasses, TagId, Viewer};
 use hopcache_cypher::tags::anchored::{ReadShape, ShownNeeds};
 use parking_lot::Mutex;
@@ -35,8 +35,10 @@ impl ShownReads {
         Self { shape, more: more.into(), by_keys: Mutex::default() }
     }
 
-    /// The needs for these keys; `None` if no answer shows one of them.
-    pub(crate) fn of_keys(&self, keys: Keys) -> Option<Arc<ShownNeeds>> {
+    /// The needs for these keys, the most telling first; `None` if no answer shows one of them.
+    pub(crate) fn of_keys(&self, keys: &[Key<Box<str>>]) -> Option<Arc<ShownNeeds>> {
+        // The order of writes is none of theirs.
+        let keys = self.shape.shown_keys(keys);
         if keys.is_empty() {
             return None;
         }
@@ -61,13 +63,51 @@ pub(crate) struct ShownAnswer {
 }
 
 impl ShownAnswer {
-    /// `records`: its rows, each a PackStream list. `None` if they do not show which nodes it is about.
+    /// `records`: its rows, each a PackStream list. `None` if they do not show which nodes it is about, or
+    /// show more of them than their bytes allow.
     pub(crate) fn of(needs: Arc<ShownNeeds>, of_text: Option<&NeedClasses>, records: &[u8]) -> Option<Self> {
         let classes = needs.classes(of_text, records)?;
-        Some(Self { needs, classes })
+        // The copy was weighed without them.
+        let most = SHOWN_CLASSES_FREE_BYTES.max(records.len() / SHOWN_CLASSES_SHARE);
+        (classes.weight_bytes() <= most).then_some(Self { needs, classes })
     }
 
     pub(crate) fn depends(&self, viewer: Viewer) -> Depends<'_> {
         Depends::OnNeeds(self.needs.needs(), &self.classes, viewer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::{Value, encode};
+
+    use super::*;
+
+    /// Whether this many rows, with a text in each, tell which nodes they show.
+    fn tells(rows: i64, text: &str) -> bool {
+        let read = "MATCH (n:A)-[:R]->(m) RETURN n.id AS id, n.x AS x, m.id AS other, m.x AS y";
+        let reads = ShownReads::new(Arc::new(ReadShape::of(read)), &[]);
+        let needs = reads.of_keys(&[Key::Property(Box::from("id"))]).expect("it shows ids");
+        let row =
+            |id: i64| encode(&Value::List(vec![id.into(), text.into(), (id + 1_000).into(), text.into()]));
+        let records: Vec<u8> = (0..rows).flat_map(row).collect();
+        ShownAnswer::of(needs, None, &records).is_some()
+    }
+
+    #[test]
+    fn what_is_kept_beside_a_copy_is_a_small_part_of_it() {
+        assert!(tells(20, "x"), "a small result may");
+        assert!(!tells(60, "x"), "its classes are larger than its rows");
+        assert!(tells(60, &"x".repeat(100)));
+    }
+
+    /// The keys come in the order of the latest writes.
+    #[test]
+    fn needs_are_made_once_for_the_same_keys() {
+        let reads = ShownReads::new(Arc::new(ReadShape::of("MATCH (n:A) RETURN n")), &[]);
+        let keys = |names: [&str; 2]| names.map(|name| Key::Property(Box::from(name)));
+        let (one, other) = (reads.of_keys(&keys(["id", "uid"])), reads.of_keys(&keys(["uid", "id"])));
+        assert!(one.zip(other).is_some_and(|(one, other)| Arc::ptr_eq(&one, &other)));
+        assert!(reads.of_keys(&[]).is_none());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Which keys these are is known when a result is judged, so the shape is made then, for the keys that are asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hopcache_core::limits::{
@@ -48,6 +48,21 @@ impl ReadShape {
     #[must_use]
     pub fn shows_nodes(&self) -> bool {
         self.needs().iter().flat_map(|need| &need.roles).any(|role| role.shown.is_some())
+    }
+
+    /// Those of these keys, the most telling first, that tell nodes of a result apart, in a fixed order.
+    #[must_use]
+    pub fn shown_keys(&self, keys: &[Key<Box<str>>]) -> Vec<Key<Box<str>>> {
+        let roles = self.needs().iter().flat_map(|need| &need.roles);
+        let needed: BTreeSet<u16> = roles.filter_map(|role| role.shown).collect();
+        let mut chosen = Vec::new();
+        for nodes in needed.into_iter().filter_map(|number| self.shown.nodes.get(usize::from(number))) {
+            let shown = keys.iter().filter(|key| nodes.shows(&key_ref(key)).is_some());
+            chosen.extend(shown.take(SHOWN_KEYS_MAX).cloned());
+        }
+        chosen.sort();
+        chosen.dedup();
+        chosen
     }
 
     /// The needs as in [`ReadShape::told`], with the values of these keys where a result shows them; `None` if it shows none of them.

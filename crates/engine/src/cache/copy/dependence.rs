@@ -29,16 +29,24 @@ pub(super) struct Dependence {
 }
 
 /// What a copy depends on.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct CopyReads {
     answer: AnswerReads,
     /// The same with what its rows show; empty until a write would have ended it. `None` inside: they show nothing that helps.
     shown: OnceBox<Option<ShownAnswer>>,
+    /// The version of this node's marks at which no key was known that its rows show; zero: nobody has looked.
+    sought: AtomicU64,
 }
 
 impl CopyReads {
     fn of(answer: AnswerReads) -> Box<Self> {
-        Box::new(Self { answer, shown: OnceBox::new() })
+        Box::new(Self { answer, shown: OnceBox::new(), sought: AtomicU64::new(0) })
+    }
+}
+
+impl Clone for CopyReads {
+    fn clone(&self) -> Self {
+        Self { answer: self.answer.clone(), shown: self.shown.clone(), sought: AtomicU64::new(0) }
     }
 }
 
@@ -100,7 +108,7 @@ impl MemoryCopy {
 
     /// What ends it, as exactly as it is known, or by tags alone.
     pub(crate) fn depends(&self, compares_values: bool) -> Depends<'_> {
-        let Some(CopyReads { answer, shown }) = self.dependence.reads.get() else {
+        let Some(CopyReads { answer, shown, .. }) = self.dependence.reads.get() else {
             return Depends::OnAnything;
         };
         match shown.get() {
@@ -110,13 +118,20 @@ impl MemoryCopy {
     }
 
     /// Finds out which nodes its rows show, if nobody has: a write seems to have ended it. `keys`: by which keys writes find what such a
-    /// copy needs. Returns whether [`MemoryCopy::depends`] says more than before.
-    pub(crate) fn learn_shown(&self, keys: impl FnOnce(&NeedsShape) -> Vec<Key<Box<str>>>) -> bool {
-        let Some(CopyReads { answer, shown }) = self.dependence.reads.get() else { return false };
-        let Some(reads) = answer.of_text.shown.as_ref().filter(|_| shown.get().is_none()) else {
+    /// copy needs, by the marks of this version. If it shows none of them, it asks again when there are other marks. Returns whether
+    /// [`MemoryCopy::depends`] says more than before.
+    pub(crate) fn learn_shown(
+        &self,
+        version: u64,
+        keys: impl FnOnce(&NeedsShape) -> Vec<Key<Box<str>>>,
+    ) -> bool {
+        let Some(CopyReads { answer, shown, sought }) = self.dependence.reads.get() else { return false };
+        let is_open = shown.get().is_none() && sought.load(Ordering::Relaxed) != version;
+        let Some(reads) = answer.of_text.shown.as_ref().filter(|_| is_open) else { return false };
+        let Some(needs) = reads.of_keys(&keys(&answer.of_text.needs)) else {
+            sought.store(version, Ordering::Relaxed);
             return false;
         };
-        let Some(needs) = reads.of_keys(keys(&answer.of_text.needs)) else { return false };
         let found = || {
             let of = |records: &[u8]| ShownAnswer::of(needs, answer.classes.as_deref(), records);
             match self.content.as_passing() {

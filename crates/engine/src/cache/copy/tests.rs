@@ -2,10 +2,11 @@
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
-use hopcache_core::tags::Viewer;
+use hopcache_core::tags::{Key, Viewer};
 use hopcache_packstream::Value;
 
 use super::*;
+use crate::model::ask::Query;
 use crate::model::rendering::{RenderError, Renderer};
 use crate::model::text_facts::{AnswerReads, Reads};
 
@@ -236,4 +237,23 @@ fn a_copy_stays_small() {
     assert!(size_of::<MemoryCopy>() <= 152, "{} bytes", size_of::<MemoryCopy>());
     assert_eq!(size_of::<Content>(), 2 * size_of::<usize>());
     assert_eq!(size_of::<Dependence>(), 3 * size_of::<usize>());
+}
+
+/// Each look at an ended copy asks, and the keys of writes change with the marks alone.
+#[test]
+fn a_copy_asks_once_for_each_version_which_keys_it_shows() {
+    let query = Query::of_text("MATCH (n:A) RETURN n.id AS id, n.x AS x");
+    let copy =
+        MemoryCopy::new(&result_of(Bytes::new()), times(1_000), None, TAGS).of_reads(query.reads().clone());
+    let mut asked = 0;
+    let mut learn = |version, name: &str| {
+        copy.learn_shown(version, |_| {
+            asked += 1;
+            vec![Key::Property(Box::from(name))]
+        })
+    };
+    assert!(!learn(5, "y") && !learn(5, "y") && !learn(6, "y"), "it shows no y");
+    learn(7, "id");
+    learn(8, "id");
+    assert_eq!(asked, 3, "at 5, 6 and 7: then it knows what it shows");
 }
