@@ -64,13 +64,13 @@ impl RecentWrites {
 }
 
 impl Writes {
-    /// The first write after a run of this range that has ended its result, if this node remembers it. The run began so long ago: it
-    /// has seen what was heard of before.
+    /// The first write after a run of this range that has ended its result, if this node remembers it and is sure of it. The run began
+    /// so long ago: it has seen what was heard of before.
     pub(crate) fn ended_by(&self, query: &Query, (range, age_ms): (&ReadRange, Millis)) -> Option<EndedBy> {
         let now = self.context.now();
         let is_of_values = self.cache.write_positions().compares_values();
         let recent = self.recent.lock().0.clone();
-        let has_ended = |recent: &&RecentWrite| {
+        let has_ended = |recent: &RecentWrite| {
             if recent.event.written.is_seen_by(range) || now.since(recent.heard_at) > age_ms {
                 return false;
             }
@@ -79,7 +79,7 @@ impl Writes {
             let needed = table.needed_by(recent.event.name, query.reads().depends(is_of_values));
             needed.is_some_and(|needed| !needed.is_seen_by(range))
         };
-        let found = recent.iter().find(has_ended)?;
+        let found = first_sure(&recent, query, has_ended)?;
         let (touched, has_values) = words(query, &found.event.touched);
         Some(EndedBy {
             ago_ms: now.since(found.heard_at),
@@ -90,6 +90,24 @@ impl Writes {
             has_values,
         })
     }
+}
+
+/// The first of these writes that has ended a result of the query, if that is sure. A result that shows which nodes it is about may be kept
+/// through a write that by the text ends it, if the write says by which values it found its nodes: with several writes, it is not known
+/// which it was.
+fn first_sure<'a>(
+    recent: &'a VecDeque<RecentWrite>,
+    query: &Query,
+    has_ended: impl Fn(&RecentWrite) -> bool,
+) -> Option<&'a RecentWrite> {
+    let mut ending = recent.iter().filter(|recent| has_ended(recent));
+    let first = ending.next()?;
+    let of_values = match &first.event.touched {
+        Touched::These(touched) => touched.refinement().is_some_and(|refined| !refined.anchors().is_empty()),
+        _ => false,
+    };
+    let may_be_kept = of_values && query.reads().of_text.shown.is_some();
+    (!may_be_kept || ending.next().is_none()).then_some(first)
 }
 
 /// What a write has touched of the needs of a query, and whether it says by which values.
@@ -108,4 +126,48 @@ fn words(query: &Query, touched: &Touched) -> (Vec<String>, bool) {
         }
     }
     (words, has_values)
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::bookmark::{DatabaseUuid, Position};
+    use hopcache_core::key::DatabaseTag;
+    use hopcache_core::write_position::{WriteEpoch, WritePosition};
+    use hopcache_cypher::tags::anchored::AnchoredWrite;
+
+    use super::*;
+
+    /// Writes with these texts, which have the numbers 51, 52, ….
+    fn recent(texts: &[&str]) -> VecDeque<RecentWrite> {
+        let write = |(id, text): (u64, &&str)| {
+            let position = Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
+            let event = WriteEvent {
+                name: DatabaseTag(1),
+                written: WritePosition::at(WriteEpoch(0), position),
+                since: TransactionId(id - 1),
+                touched: AnchoredWrite::of(text, &[0xa0]).told(),
+            };
+            RecentWrite { event, told: ToldBy::Write, heard_at: MonoTime(0), by: None }
+        };
+        (51..).zip(texts).map(write).collect()
+    }
+
+    fn named(read: &str, writes: &[&str]) -> Option<u64> {
+        let (query, recent) = (Query::of_text(read), recent(writes));
+        let found = first_sure(&recent, &query, |_| true)?;
+        found.event.written.position().map(|position| position.id.0)
+    }
+
+    #[test]
+    fn a_write_is_named_only_if_it_is_sure_that_it_has_ended_the_result() {
+        let set = |id: u64| format!("MATCH (n:User {{id: {id}}}) SET n.name = 'x'");
+        let (other, own, all) = (set(42), set(7), "MATCH (n:User) SET n.name = n.other");
+        let shows = "MATCH (n:User) RETURN n.id AS id, n.name AS name";
+        assert_eq!(named(shows, &[&other, &own]), None, "the result may show 7 alone");
+        assert_eq!(named(shows, &[&own]), Some(51), "there is no other");
+        assert_eq!(named(shows, &[all, &own]), Some(51), "it has no value");
+        let counts = "MATCH (n:User) WHERE n.name = 'x' RETURN count(n) AS c";
+        assert_eq!(named(counts, &[&other, &own]), Some(51), "it shows no node");
+        assert_eq!(named(shows, &[]), None);
+    }
 }
