@@ -7,8 +7,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{
-    Accounted, Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable,
-    WriteRecord,
+    Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
 };
 use proptest::prelude::*;
 
@@ -364,18 +363,6 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
         WritePositionTable::default().needed_beside(NAME, ANY, Some(mark(1, 0, 9))),
         Some(mark(1, 0, 9))
     );
-}
-
-/// A node that has heard of all transactions up to a mark judges by itself.
-#[test]
-fn a_mark_is_accounted_for_in_its_numbering() {
-    let mut table = table(&[tagged(1, mark(1, 0, 50))]);
-    let accounted = Accounted { reached: TransactionId(60), ..Accounted::default() };
-    assert!(!table.accounts_for(mark(1, 0, 50)));
-    table.account(DatabaseUuid([1; 16]), (WriteEpoch(0), accounted));
-    let of =
-        [mark(1, 0, 60), mark(1, 0, 61), mark(1, 1, 55), mark(2, 0, 40)].map(|told| table.accounts_for(told));
-    assert_eq!(of, [true, false, false, false]);
 }
 
 #[test]

@@ -380,16 +380,9 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let events =
         vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
-    let range = IdRange {
-        database: at.database,
-        epoch: WriteEpoch(1),
-        after,
-        until: at.id,
-        doubted: draw.number(),
-        is_strict: false,
-    };
-    let settled =
-        SettledIds { database: at.database, epoch: WriteEpoch(1), foreign: after, run: None, settled: at.id };
+    let (database, epoch, doubted, is_strict) = (at.database, WriteEpoch(1), draw.number(), true);
+    let range = IdRange { database, epoch, after, until: at.id, doubted, is_strict };
+    let settled = SettledIds { database, epoch, foreign: after, run: None, settled: at.id };
     let mut questions = vec![
         Question::Purge(Scope::Key(key)),
         Question::Purge(Scope::Tag(Tag::Database(name))),

@@ -289,7 +289,9 @@ mod tests {
     use super::*;
     use crate::bookmark::{Bookmark, Position};
     use crate::key::ServerTag;
+    use crate::node::{Incarnation, NodeName};
     use crate::proof::Accounts;
+    use crate::write_position::WritePosition;
 
     const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
 
@@ -384,6 +386,24 @@ mod tests {
         let of_another_run = Report { run: Some(ServerRun(2)), ..report(4, 61, 61) };
         table.take(PollNumber(5), (MonoTime(500), MonoTime(500)), &[of_another_run]);
         assert_eq!(reached(&table), 61, "there may be no 65");
+    }
+
+    /// A count is this node's own knowledge: nothing is settled for all by it.
+    #[test]
+    fn what_this_node_has_come_to_by_counts_is_not_settled_for_all() {
+        let last = report(1, 50, 40);
+        let mut table = table(&[(1, report(0, 50, 40)), (2, last.clone())]);
+        let by = Holder { node: NodeName::new("b").unwrap(), incarnation: Incarnation(1) };
+        let written =
+            WritePosition::at(WriteEpoch(0), Position { database: DATABASE, id: TransactionId(51) });
+        table.hear(
+            &by,
+            &[CountedWrite { name: DatabaseTag(7), number: 1, written, after: TransactionId(50) }],
+        );
+        assert_eq!(table.reached(DATABASE), Some((WriteEpoch(0), TransactionId(51))));
+        assert_eq!(table.settled_since(&last), Some(TransactionId(50)));
+        let anothers = Report { name: DatabaseTag(8), foreign: TransactionId(45), ..last };
+        assert_eq!(table.settled_since(&anothers), None, "by another name others are foreign");
     }
 
     /// The schedule at [`Proofs::standing`].

@@ -163,3 +163,11 @@ fn it_is_of_one_numbering() {
     table.take_event(&event, NOW);
     assert_eq!(needed(&table), 55);
 }
+
+/// A node that has heard of all transactions up to a mark judges by itself.
+#[test]
+fn a_mark_is_accounted_for_in_its_numbering() {
+    let table = table();
+    let of = [mark(1, 0, 60), mark(1, 0, 61), mark(1, 1, 55), mark(2, 0, 40)];
+    assert_eq!(of.map(|told| table.accounts_for(told)), [true, false, false, false]);
+}

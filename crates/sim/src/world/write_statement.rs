@@ -20,7 +20,7 @@ impl Touches {
         Self { changes, ends: changes }
     }
 
-    /// The same of a write that ends all answers as long as its node does not know that no node has two labels.
+    /// The same of a write that ends all answers where a node hears of its labels and keys alone, or does not know that no node has two labels.
     const fn ending_all(self) -> Self {
         Self { ends: [true; USUAL], ..self }
     }
@@ -102,11 +102,14 @@ const TAGGED_WRITES: [WriteStatement; 10] = [
     created(WRITE_RIGHT, Touches::of([false, true, true])),
     created("UNWIND [1, 2] AS id CREATE (w:Left:Right {id: id})", Touches::ALL),
     created("CREATE (w:Elsewhere)", Touches::of([false, false, true])),
-    created("CREATE (w:Left:Right {id: 3})", Touches::of([false, false, true])),
+    created("CREATE (w:Left:Right {id: 3})", Touches::of([false, false, true]).ending_all()),
     set(WRITE_ALL_LEFT, Touches::of([true, false, true]).ending_all()),
-    set(WRITE_ONE, Touches::of([true, false, true])),
-    set(WRITE_MOVED, Touches::of([false, true, true])),
-    set("MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}", Touches::of([false, true, true])),
+    set(WRITE_ONE, Touches::of([true, false, true]).ending_all()),
+    set(WRITE_MOVED, Touches::of([false, true, true]).ending_all()),
+    set(
+        "MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}",
+        Touches::of([false, true, true]).ending_all(),
+    ),
     WriteStatement {
         text: WRITE_ELSEWHERE,
         touches: Touches::of([false; USUAL]),
