@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::{Inbox, InboxFault, Kind, ReceivedMessage, Version};
-use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
+use hopcache_core::limits::{
+    BODY_BYTES_UNRESERVED, BODY_TIMEOUT_MS, PARSE_INLINE_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
+};
 use hopcache_net::body_budget::{BodyBudget, Reservation};
 use hopcache_net::crowding::Principal;
 use hopcache_net::refusal_response::linger;
@@ -135,7 +137,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
 
     /// The PULL that the client has sent directly behind the message that came last from [`Incoming::next`].
     pub(super) fn pull_behind(&self) -> Option<ReceivedMessage> {
-        self.inbox.peek().filter(|behind| behind.kind == Kind::Pull).cloned()
+        let is_small = |behind: &&ReceivedMessage| behind.message.len() <= PARSE_INLINE_BYTES_MAX;
+        self.inbox.peek().filter(|behind| behind.kind == Kind::Pull).filter(is_small).cloned()
     }
 
     /// Whether there is room for more.

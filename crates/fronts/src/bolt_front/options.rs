@@ -222,7 +222,11 @@ pub(super) fn naming(options: Value, client: &str) -> Value {
     let Value::Map(mut pairs) = options else { return options };
     let named = (CLIENT.to_owned(), Value::from(client));
     match pairs.iter_mut().find(|(name, _)| name == METADATA) {
-        Some((_, Value::Map(metadata))) => metadata.push(named),
+        // Another Hopcache before this one has named its own client: the outer name goes.
+        Some((_, Value::Map(metadata))) => {
+            metadata.retain(|(name, _)| name != CLIENT);
+            metadata.push(named);
+        }
         // Neo4j says what is wrong with it.
         Some((_, value)) if !matches!(value, Value::Null) => {}
         Some((_, value)) => *value = Value::Map(vec![named]),

@@ -109,7 +109,7 @@ impl EventLog {
 impl Observer for EventLog {
     fn note(&self, event: Event) {
         self.record.cover_with(|coverage| coverage.event(&event));
-        if event == Event::Invalidation(InvalidationWord::Purge) {
+        if matches!(event, Event::Invalidation(InvalidationWord::Purge | InvalidationWord::Emptied)) {
             self.record.note(What::Purges { node: self.node });
         }
         self.noted.lock().count(&event);

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redis::{Cmd, RedisResult};
 
-use super::greeting::optional;
 use super::server_connection::Connection;
 use super::{Load, RedisStore, Repeat, StoreError};
 
@@ -30,7 +29,8 @@ impl OutsideLife {
     pub(super) async fn greet(&self, connection: &mut Connection, info: &str) -> RedisResult<bool> {
         let mut probe = redis::cmd("EVAL");
         probe.arg("return type(redis.pcall('INFO', 'replication')) == 'string' and 1 or 0").arg(0);
-        let may_ask = optional(connection.query_at::<i64>(None, &probe).await)?.is_none_or(|may| may == 1);
+        // A server that refuses the probe, while it loads its data for example, runs no script either: the node connects again.
+        let may_ask = connection.query_at::<i64>(None, &probe).await? == 1;
         *self.0.lock() = if may_ask { None } else { life_in(info) };
         Ok(may_ask)
     }
@@ -58,8 +58,8 @@ impl RedisStore {
         };
         let info = self.call(Load::Small, Repeat::Once, exchange).await?;
         let mut held = self.life.0.lock();
-        if held.is_some() {
-            *held = life_in(&info);
+        if let (true, Some(life)) = (held.is_some(), life_in(&info)) {
+            *held = Some(life);
         }
         Ok(())
     }

@@ -28,7 +28,9 @@ local function drop(is_dropped)
   end
 end
 local full = 0
-for at = 6, #ARGV do
+-- Where the node tells the life, that is no record (redis/life.rs).
+local last = string.match(ARGV[#ARGV], '^life:%x+$') and #ARGV - 1 or #ARGV
+for at = 6, last do
   local record = ARGV[at]
   local database, place = database_of(record), place_of(record)
   local function is_known()
@@ -97,7 +99,7 @@ for ends, node in string.gmatch(redis.call('GET', KEYS[2]) or '', '(%d+) ([^\n]+
 end
 -- The earliest epoch that was told of each database.
 local told = {}
-for at = 6, #ARGV do
+for at = 6, last do
   local database, epoch = database_of(ARGV[at]), string.sub(ARGV[at], 51, 66)
   if not told[database] or told[database] > epoch then told[database] = epoch end
 end
