@@ -155,8 +155,7 @@ impl ProofTable {
     /// lack marks of these writes. Nobody waits for it, so it counts only where the last report says the same of foreign ids.
     pub fn hear_settled(&mut self, of: &SettledIds) {
         let Some(known) = self.databases.get_mut(&of.database) else { return };
-        let is_of_report = (known.epoch, known.foreign, known.run) == (of.epoch, of.foreign, of.run);
-        if !is_of_report || known.reached >= of.settled {
+        if !known.goes_by(of.epoch, of.foreign, of.run) || known.reached >= of.settled {
             return;
         }
         known.told = of.settled;
@@ -171,9 +170,7 @@ impl ProofTable {
     #[must_use]
     pub fn settled_since(&self, report: &Report) -> Option<TransactionId> {
         let known = self.databases.get(&report.database)?;
-        let is_of_report =
-            (known.epoch, known.foreign, known.run) == (report.epoch, report.foreign, report.run);
-        is_of_report.then(|| known.base())
+        known.goes_by(report.epoch, report.foreign, report.run).then(|| known.base())
     }
 
     /// What is known of all ids of each database. See [`ProofTable::reached`].
@@ -254,6 +251,11 @@ impl Proofs {
             (self.settled, self.as_of) = (report.accounts.settled, as_of);
             self.reached = self.base();
         }
+    }
+
+    /// Whether a report of this numbering, with this foreign id and run of the server, says what this node knows.
+    fn goes_by(&self, epoch: WriteEpoch, foreign: TransactionId, run: Option<ServerRun>) -> bool {
+        (self.epoch, self.foreign, self.run) == (epoch, foreign, run)
     }
 
     /// The last id that others have settled.

@@ -46,8 +46,7 @@ impl Path {
             return None;
         }
         let coverage = self.cache.coverage(copy, &ask.bookmarks);
-        let is_ended = self.cache.is_before_mark(copy, ask.written, now)
-            || self.cache.write_positions().has_ended_for(&ask.query, copy);
+        let is_ended = self.is_ended(ask, copy);
         if let Some(range) = copy.range().filter(|_| is_ended) {
             self.writes.want_exclusions(&ask.query, range);
         }

@@ -203,7 +203,8 @@ impl Path {
             && (may_be_ended() || !self.is_ended(ask, copy))
     }
 
-    fn is_ended(&self, ask: &Ask, copy: &MemoryCopy) -> bool {
+    /// Whether a write has ended this copy for this request.
+    pub(super) fn is_ended(&self, ask: &Ask, copy: &MemoryCopy) -> bool {
         self.cache.is_before_mark(copy, ask.written, self.context.now())
             || self.cache.write_positions().has_ended_for(&ask.query, copy)
     }

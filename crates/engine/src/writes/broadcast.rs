@@ -205,6 +205,11 @@ impl State {
         self.records = latest.into_iter().map(|(place, all)| (place, (self.newest, all))).collect();
     }
 
+    /// Whether a node has been told of the write with this number.
+    fn is_told(&self, node: &NodeName, number: u64) -> bool {
+        self.nodes.get(node).is_some_and(|conversation| conversation.told >= number)
+    }
+
     /// Until when a write with this number has to wait at least, as far as is known at `now`. `None`: no longer.
     fn wait_until(&self, number: u64, wait: &Wait) -> Option<MonoTime> {
         let has_store = self.store.told >= number;
@@ -212,7 +217,7 @@ impl State {
         if !has_store && !is_store_away && wait.now < wait.until {
             return Some(wait.until);
         }
-        let is_told = |node: &NodeName| self.nodes.get(node).is_some_and(|told| told.told >= number);
+        let is_told = |node: &NodeName| self.is_told(node, number);
         let for_known = wait.others.iter().filter(|node| !is_told(node)).map(|node| {
             let silent_since = self.nodes.get(node).and_then(|conversation| conversation.silent_since);
             match (silent_since, has_store) {
@@ -238,8 +243,8 @@ impl InvalidationBroadcast {
         let state = self.state.lock();
         let of_all = state.records.iter().filter(|((of, _, tag), _)| *of == name && tag.is_none());
         let Some(number) = of_all.map(|(_, (number, _))| *number).max() else { return false };
-        let is_told = |node: &NodeName| state.nodes.get(node).is_some_and(|told| told.told >= number);
-        state.store.told >= number && others.iter().chain(state.store.listeners.keys()).all(is_told)
+        let mut nodes = others.iter().chain(state.store.listeners.keys());
+        state.store.told >= number && nodes.all(|node| state.is_told(node, number))
     }
 }
 

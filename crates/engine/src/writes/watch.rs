@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteBegan, WriteOf};
+use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
 use crate::peers;
 use crate::writes::Writes;
 use crate::writes::capture::{ChangeId, ForeignIds};
@@ -113,9 +113,10 @@ impl Watchers {
     }
 }
 
-/// When this write began says nothing of the writes that are asked about, or told, with its credentials.
+/// A question with the credentials of this write. What it writes, and when it began, says nothing of the writes that are asked about, or told.
 fn asker_like(of: &WriteOf) -> WriteOf {
-    WriteOf { began: WriteBegan::At(None), ..of.clone() }
+    let WriteOf { database, identity, impersonated, timeout_ms, .. } = of;
+    WriteOf::question(Arc::clone(database), Arc::clone(identity), impersonated.clone(), *timeout_ms)
 }
 
 impl Writes {

@@ -96,6 +96,10 @@ mod tests {
         vec!["n".to_owned(), "text".to_owned()]
     }
 
+    fn view_of<'a>(fields: &'a [String], records: &'a [u8]) -> ResultView<'a> {
+        ResultView { kind: None, fields, records, summary: &Value::Null, bookmarks: &[], errors: &[] }
+    }
+
     /// Each form, in pieces of any length, with and without a bookmark.
     #[test]
     fn pieces_are_the_bytes_of_the_whole_answer() {
@@ -111,14 +115,7 @@ mod tests {
                 [(Encoding::Plain, None), (Encoding::Typed, Some("FB:abc")), (Encoding::TypedV12, None)]
             {
                 let form = ResponseForm { encoding, counters: Counters::Include, times: Times::Include };
-                let view = ResultView {
-                    kind: Some("r"),
-                    fields: &fields,
-                    records: &records,
-                    summary: &summary,
-                    bookmarks: &[],
-                    errors: &[],
-                };
+                let view = ResultView { kind: Some("r"), summary: &summary, ..view_of(&fields, &records) };
                 let whole = answer(&view, form, bookmark, usize::MAX).unwrap();
                 for bytes_max in [1, 100, 10_000] {
                     let mut written = Vec::new();
@@ -143,14 +140,7 @@ mod tests {
         let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit };
         let (records, fields) = (rows(2), names());
         let failures = [("Neo.ClientError.Statement.ArithmeticError".to_owned(), "/ by zero".to_owned())];
-        let view = ResultView {
-            kind: None,
-            fields: &fields,
-            records: &records,
-            summary: &Value::Null,
-            bookmarks: &[],
-            errors: &failures,
-        };
+        let view = ResultView { errors: &failures, ..view_of(&fields, &records) };
         let mut written = Vec::new();
         let mut pieces = Pieces::begin(&fields, form, &mut written);
         assert_eq!(pieces.records(&records, usize::MAX, &mut written), Ok(records.len()));
@@ -172,14 +162,7 @@ mod tests {
         let records =
             [encode(&Value::List(vec![Value::Int(1)])), uuid, encode(&Value::List(vec![Value::Int(2)]))];
         let (records, fields) = (records.concat(), vec!["v".to_owned()]);
-        let view = ResultView {
-            kind: None,
-            fields: &fields,
-            records: &records,
-            summary: &Value::Null,
-            bookmarks: &[],
-            errors: &[],
-        };
+        let view = view_of(&fields, &records);
         let mut written = Vec::new();
         let mut pieces = Pieces::begin(&fields, form, &mut written);
         assert_eq!(pieces.records(&records, usize::MAX, &mut written), Ok(records.len()));

@@ -28,6 +28,9 @@ pub(super) enum Passes {
     NoMaps,
 }
 
+/// Finds maps in a value that stands behind these steps.
+type Find<'a, W> = fn(&mut W, &'a Expr<'a>, &ReadEnv<'a>, &mut Vec<Step>, &mut Vec<DeferredMap>);
+
 /// The most maps of one text that are followed.
 const DEFERRED_MAX: usize = 64;
 
@@ -69,15 +72,13 @@ impl<'a> Walk<'a, '_> {
         steps: &mut Vec<Step>,
         found: &mut Vec<DeferredMap>,
     ) {
-        if let Some(Operand::MapProjection(base, entries)) = alone(expr)
-            && env.is_node(base.as_str())
+        if let Some((base, entries)) = projection_of_node(expr, env)
             && self.shown.nodes.len() < DEFERRED_MAX
-            && !has_twice(entries)
         {
             let number = u16::try_from(self.shown.nodes.len()).unwrap_or(u16::MAX);
             self.shown.nodes.push(ShownNodes { places: Vec::new(), are_parts: true });
             found.push(DeferredMap { steps: steps.clone(), shows: of_projection(entries), number });
-            let node = env.node(base.as_str()).with_shown(Some(number));
+            let node = env.node(base).with_shown(Some(number));
             let said = Said { node, ends: None };
             for entry in entries {
                 match entry {
@@ -86,13 +87,9 @@ impl<'a> Walk<'a, '_> {
                     MapProjectionItem::Variable(_) | MapProjectionItem::Value(..) => {}
                 }
             }
-            return self.in_entries(entries, steps, |walk, value, steps| match value {
-                Entry::Name(name) => found.extend(held(env, name, steps)),
-                Entry::Value(value) => walk.defer(value, env, steps, found),
-            });
+            return self.in_entries(entries, env, (steps, found), Self::defer);
         }
-        let is_followed = self.follow(expr, env, (steps, found), Self::defer);
-        if !is_followed {
+        if !self.follow(expr, env, (steps, found), Self::defer) {
             self.expr(expr, env);
         }
     }
@@ -117,14 +114,8 @@ impl<'a> Walk<'a, '_> {
         steps: &mut Vec<Step>,
         found: &mut Vec<DeferredMap>,
     ) {
-        if let Some(Operand::MapProjection(base, entries)) = alone(expr)
-            && env.is_node(base.as_str())
-            && !has_twice(entries)
-        {
-            return self.in_entries(entries, steps, |walk, value, steps| match value {
-                Entry::Name(name) => found.extend(held(env, name, steps)),
-                Entry::Value(value) => walk.find(value, env, steps, found),
-            });
+        if let Some((_, entries)) = projection_of_node(expr, env) {
+            return self.in_entries(entries, env, (steps, found), Self::find);
         }
         if !self.follow(expr, env, (steps, found), Self::find) {
             self.use_maps(expr, env);
@@ -137,16 +128,15 @@ impl<'a> Walk<'a, '_> {
         expr: &'a Expr<'a>,
         env: &ReadEnv<'a>,
         (steps, found): (&mut Vec<Step>, &mut Vec<DeferredMap>),
-        find: fn(&mut Self, &'a Expr<'a>, &ReadEnv<'a>, &mut Vec<Step>, &mut Vec<DeferredMap>),
+        find: Find<'a, Self>,
     ) -> bool {
         let mut inside = |walk: &mut Self, value: &'a Expr<'a>, step: Step| {
             steps.push(step);
             find(walk, value, env, steps, found);
             steps.pop();
         };
-        match alone(expr) {
+        match expr.alone() {
             Some(Operand::Variable(name)) => found.extend(held(env, name.as_str(), steps)),
-            Some(Operand::Parenthesised(of)) => find(self, of, env, steps, found),
             Some(Operand::List(items)) => {
                 items.iter().enumerate().for_each(|(at, item)| inside(self, item, Step::Item(at)));
             }
@@ -180,20 +170,23 @@ impl<'a> Walk<'a, '_> {
         true
     }
 
+    /// The maps in the entries of `n {.id, other, name: value}`, found by `find` in the values.
     fn in_entries(
         &mut self,
         entries: &'a [MapProjectionItem<'a>],
-        steps: &mut Vec<Step>,
-        mut find: impl FnMut(&mut Self, Entry<'a>, &mut Vec<Step>),
+        env: &ReadEnv<'a>,
+        (steps, found): (&mut Vec<Step>, &mut Vec<DeferredMap>),
+        find: Find<'a, Self>,
     ) {
         for entry in entries {
-            let (name, value) = match entry {
-                MapProjectionItem::All | MapProjectionItem::Key(_) => continue,
-                MapProjectionItem::Variable(name) => (name, Entry::Name(name.as_str())),
-                MapProjectionItem::Value(name, value) => (name, Entry::Value(value)),
+            let (MapProjectionItem::Variable(name) | MapProjectionItem::Value(name, _)) = entry else {
+                continue;
             };
             steps.push(Step::Entry(name.as_str().to_owned()));
-            find(self, value, steps);
+            match entry {
+                MapProjectionItem::Value(_, value) => find(self, value, env, steps, found),
+                _ => found.extend(held(env, name.as_str(), steps)),
+            }
             steps.pop();
         }
     }
@@ -226,12 +219,6 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// The value of an entry: a variable, or an expression.
-enum Entry<'a> {
-    Name(&'a str),
-    Value(&'a Expr<'a>),
-}
-
 /// The maps of a variable at a place.
 fn held(env: &ReadEnv<'_>, name: &str, steps: &[Step]) -> Vec<DeferredMap> {
     let maps = env.get(name).map(|held| held.maps.as_slice()).unwrap_or_default();
@@ -243,9 +230,13 @@ fn held(env: &ReadEnv<'_>, name: &str, steps: &[Step]) -> Vec<DeferredMap> {
     maps.iter().map(at).collect()
 }
 
-fn alone<'a>(expr: &'a Expr<'a>) -> Option<&'a Operand<'a>> {
-    let [term] = expr.terms.as_slice() else { return None };
-    term.alone()
+/// `n {…}` of a variable that is a node, without two entries of one name.
+fn projection_of_node<'a>(
+    expr: &'a Expr<'a>,
+    env: &ReadEnv<'a>,
+) -> Option<(&'a str, &'a [MapProjectionItem<'a>])> {
+    let Some(Operand::MapProjection(base, entries)) = expr.alone() else { return None };
+    (env.is_node(base.as_str()) && !has_twice(entries)).then_some((base.as_str(), entries))
 }
 
 /// `collect(…)`, `head(collect(…))`.

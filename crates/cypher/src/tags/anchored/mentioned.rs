@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::functions::FunctionKind;
 use crate::syntax::tree::{Call, Case, Expr, MapProjectionItem, Operand, Tail, When};
+use crate::tags::anchored::shown::OF_ELEMENTS;
 
 /// The names in expressions, and whether one may be an aggregate.
 #[derive(Debug, Default)]
@@ -88,52 +89,38 @@ impl<'a> Mentioned<'a> {
 
 /// Functions that certainly are no aggregates.
 fn is_of_one_row(call: &Call<'_>) -> bool {
-    let is_known = matches!(
-        call.function.as_str(),
-        "head"
-            | "last"
-            | "tail"
-            | "reverse"
-            | "coalesce"
-            | "nodes"
-            | "relationships"
-            | "startnode"
-            | "endnode"
-            | "size"
-            | "length"
-            | "id"
-            | "elementid"
-            | "type"
-            | "labels"
-            | "keys"
-            | "properties"
-            | "toupper"
-            | "tolower"
-            | "upper"
-            | "lower"
-            | "tostring"
-            | "tointeger"
-            | "tofloat"
-            | "toboolean"
-            | "abs"
-            | "round"
-            | "ceil"
-            | "floor"
-            | "sign"
-            | "log"
-            | "log10"
-            | "sqrt"
-            | "exp"
-            | "left"
-            | "right"
-            | "substring"
-            | "trim"
-            | "ltrim"
-            | "rtrim"
-            | "replace"
-            | "split"
-            | "exists"
-            | "isempty"
-    );
+    let function = call.function.as_str();
+    let is_known = OF_ELEMENTS.contains(&function)
+        || matches!(
+            function,
+            "length"
+                | "toupper"
+                | "tolower"
+                | "upper"
+                | "lower"
+                | "tostring"
+                | "tointeger"
+                | "tofloat"
+                | "toboolean"
+                | "abs"
+                | "round"
+                | "ceil"
+                | "floor"
+                | "sign"
+                | "log"
+                | "log10"
+                | "sqrt"
+                | "exp"
+                | "left"
+                | "right"
+                | "substring"
+                | "trim"
+                | "ltrim"
+                | "rtrim"
+                | "replace"
+                | "split"
+                | "exists"
+                | "isempty"
+        );
     is_known && call.kind == Some(FunctionKind::Cypher)
 }

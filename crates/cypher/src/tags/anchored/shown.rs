@@ -241,29 +241,30 @@ impl<'a, M> Env<'a, M> {
     }
 }
 
-/// Functions whose values are, or hold, their arguments' elements, or those that these lead to, or show what the facts know.
+/// Functions of one row whose values are, or hold, their arguments' elements, or those that these lead to, or show what the facts know.
+pub(crate) const OF_ELEMENTS: [&str; 16] = [
+    "coalesce",
+    "elementid",
+    "endnode",
+    "head",
+    "id",
+    "keys",
+    "labels",
+    "last",
+    "nodes",
+    "properties",
+    "relationships",
+    "reverse",
+    "size",
+    "startnode",
+    "tail",
+    "type",
+];
+
+/// One of [`OF_ELEMENTS`], or an aggregate of that kind.
 fn passes_elements(call: &Call<'_>) -> bool {
-    let is_known = matches!(
-        call.function.as_str(),
-        "collect"
-            | "head"
-            | "last"
-            | "tail"
-            | "reverse"
-            | "coalesce"
-            | "nodes"
-            | "relationships"
-            | "startnode"
-            | "endnode"
-            | "count"
-            | "size"
-            | "id"
-            | "elementid"
-            | "type"
-            | "labels"
-            | "keys"
-            | "properties"
-    );
+    let function = call.function.as_str();
+    let is_known = OF_ELEMENTS.contains(&function) || matches!(function, "collect" | "count");
     is_known && call.kind == Some(FunctionKind::Cypher)
 }
 
