@@ -101,6 +101,8 @@ pub struct NodeSettings {
     pub memory_bytes: u64,
     /// Largest number of client connections.
     pub connections_max: u32,
+    /// Threads that serve, if the operator names a number.
+    pub threads: Option<usize>,
     /// Weight on the ring.
     pub ring_weight: f64,
     /// How long an orderly end may take.
@@ -288,6 +290,7 @@ impl Rules<'_> {
             message_bytes_max: usize::try_from(node.message_max).unwrap_or(usize::MAX),
             memory_bytes: node.memory,
             connections_max: node.max_connections,
+            threads: node.threads.and_then(|threads| usize::try_from(threads).ok()),
             ring_weight: node.ring_weight,
             drain_ms: node.drain,
             serve_on_ms: self.serve_on(node),

@@ -121,6 +121,32 @@ async fn writes_run_each_for_itself() {
     assert!(world.store.commits().is_empty());
 }
 
+/// I6: behind a node's first text, a text's own run asks the server what it is, once for all who wait. Where the server refuses it as a
+/// write, `EXPLAIN` is asked, and each client runs it for itself.
+#[tokio::test(start_paused = true)]
+async fn the_first_run_of_a_text_says_what_it_is() {
+    let world = World::new(1, 16);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    assert_eq!((world.origin.kinds(), world.origin.runs()), (1, 1));
+    for (statement, kinds, runs) in [
+        ("MATCH (next) RETURN next", 1, 2),
+        ("MATCH (n:SLY) RETURN n", 2, 12),
+        ("MATCH (n:SLY) RETURN n", 2, 22),
+        // It is found to change something, although the server took it for a read.
+        ("MATCH (n:DRIFTS) RETURN n", 2, 23),
+        ("MATCH (n:DRIFTS) RETURN n", 2, 33),
+    ] {
+        let ask = world.ask(statement);
+        let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
+        for outcome in sent {
+            outcome.await.unwrap();
+        }
+        assert_eq!((world.origin.kinds(), world.origin.runs()), (kinds, runs), "{statement}");
+    }
+    committed(&world).await;
+    assert_eq!(world.store.commits().len(), 2);
+}
+
 /// A text that cannot be planned fails with the server's error for it, once for all waiters.
 #[tokio::test(start_paused = true)]
 async fn a_broken_statement_is_run_in_read_mode_for_its_own_message() {

@@ -1,12 +1,14 @@
 //! Decides whether a statement reads: the lexer rejects fast, then the server decides, and its answer is remembered.
 //!
-//! The authority is the server (`EXPLAIN`, then the run's own summary). A statement that the server has not confirmed
-//! as a read is treated as a write: never cached, collapsed or retried (I6).
+//! The authority is the server. A client's first run of a text asks it: it runs reading only, so that the server plans no write
+//! (it refuses one before it runs), and the summary says what the statement is. Planning a text twice, for `EXPLAIN` and for its run,
+//! took its first reader on each node twice as long. `EXPLAIN` asks where the server refused such a run, and for a prefetch, which no
+//! client has asked for. A statement that the server has not confirmed as a read is never cached, and its runs have no effect (I6).
 
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
@@ -20,6 +22,7 @@ use crate::cache::FLIGHT_BOUNDS;
 use crate::cache::flight::{FlightTable, Seat, Wait};
 use crate::model::ask::{Query, RunBounds};
 use crate::model::context::Context;
+use crate::model::event::Cause;
 use crate::model::outcome::Reason;
 use crate::model::ports::{Origin, OriginError, OriginFault, OriginRun};
 
@@ -41,6 +44,8 @@ struct ServerWords {
     words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
     /// How often a remembered "read" was found to be wrong. Copies of words at their texts are of one such number.
     distrusts: AtomicU32,
+    /// Whether the server has ever answered.
+    has_any: AtomicBool,
 }
 
 impl ServerWords {
@@ -49,7 +54,7 @@ impl ServerWords {
         // Clients choose the keys, so this uses std's keyed hash: lru's default hash does not resist chosen collisions
         // (F35).
         let words = Mutex::new(LruCache::with_hasher(capacity, RandomState::new()));
-        Self { words, distrusts: AtomicU32::new(0) }
+        Self { words, distrusts: AtomicU32::new(0), has_any: AtomicBool::new(false) }
     }
 
     fn len(&self) -> usize {
@@ -73,6 +78,7 @@ impl ServerWords {
     ///
     /// A long text is asked about each time: twenty thousand remembered texts of a megabyte would take 20 GB.
     fn set(&self, query: &Query, kind: StatementKind) -> StatementKind {
+        self.has_any.store(true, Ordering::Relaxed);
         if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX {
             return kind;
         }
@@ -146,6 +152,27 @@ impl Classifier {
             None => Verdict::Unasked,
             Some(StatementKind::Read) => Verdict::Read,
             Some(_) => Verdict::Bypass(Reason::Write),
+        }
+    }
+
+    /// Whether the statement's own run, reading only, is the question to the server.
+    ///
+    /// The lexer has found no word that writes, no function that it does not know, and no procedure that may do more than read. A
+    /// statement that shows the schema is of another kind, and a prefetch has no client that would be told a failure.
+    ///
+    /// The first text of a node is asked: the answer's bookmark tells the node how far the database is, and each run carries that
+    /// (EXACT section 1).
+    pub(super) fn is_told_by_its_run(&self, query: &Query, cause: Cause) -> bool {
+        cause != Cause::Prefetch
+            && self.words.has_any.load(Ordering::Relaxed)
+            && self.verdict(query) == Verdict::Unasked
+            && !shows_schema(&query.statement)
+    }
+
+    /// Hears what a run's summary says of its statement. What is no read is distrusted where its result is settled.
+    pub(super) fn hear(&self, query: &Query, kind: Option<StatementKind>) {
+        if kind == Some(StatementKind::Read) {
+            self.words.set(query, StatementKind::Read);
         }
     }
 

@@ -1,5 +1,7 @@
 //! One run at the origin: classified by the server, counted once, under a lease that is renewed during the run.
 //!
+//! The first run of a text is its own question whether the text reads ([`Classifier::is_told_by_its_run`](crate::fetch::classify)).
+//!
 //! Nothing here decides which node runs. A run without a lease stores nothing. `commit` decides the use of a result.
 
 use std::convert::Infallible;
@@ -117,15 +119,20 @@ impl Fetch {
 
     /// Classifies by the server's answer, runs, and offers the result to the store.
     pub(super) async fn run(&self, job: &FetchJob, under: RunUnder<'_>) -> FetchResult {
+        let (bounds, is_out_of_time) = self.run_bounds(job);
+        if !is_out_of_time && self.classifier.is_told_by_its_run(&job.query, job.cause) {
+            let (ended, reading) = self.run_counted(job, bounds).await;
+            if !is_refused_as_a_write(&ended) {
+                let kind = ended.as_ref().ok().and_then(|result| result.kind);
+                self.classifier.hear(&job.query, kind);
+                return self.read_ended(job, under, (ended, reading)).await;
+            }
+        }
         let asked_at = self.context.now();
         let word = self.server_word(job).await;
         job.times.explained(self.context.now().since(asked_at));
         // Computed only now: the classification may have used up a refresh's time.
-        let run_timeout_ms = self.policy.now().run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
-        let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
-        let timeout_ms = job.until.map_or(run_timeout_ms, left_ms);
-        let bounds = RunBounds { timeout_ms, bytes_max: self.result_bytes_max(job) };
-        let is_out_of_time = timeout_ms == Millis::ZERO && job.until.is_some();
+        let (bounds, is_out_of_time) = self.run_bounds(job);
         let (query, token) = (&job.query, under.token());
         let ended = match word {
             Ok(StatementKind::Read) | Err(OriginError { kind: OriginFault::Failed(_), .. })
@@ -158,6 +165,15 @@ impl Fetch {
         self.end_without_result(query, token, ended).await
     }
 
+    /// The bounds of a run that is sent now, and whether its time is over already.
+    fn run_bounds(&self, job: &FetchJob) -> (RunBounds, bool) {
+        let run_timeout_ms = self.policy.now().run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
+        let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
+        let timeout_ms = job.until.map_or(run_timeout_ms, left_ms);
+        let bounds = RunBounds { timeout_ms, bytes_max: self.result_bytes_max(job) };
+        (bounds, timeout_ms == Millis::ZERO && job.until.is_some())
+    }
+
     async fn server_word(&self, job: &FetchJob) -> Result<StatementKind, OriginError> {
         let is_known = self.classifier.verdict(&job.query) == Verdict::Read;
         let parent = job.traceparent.as_deref().filter(|_| !is_known);
@@ -182,7 +198,17 @@ impl Fetch {
 
     /// Runs a statement that the server has confirmed as a read.
     async fn run_read(&self, job: &FetchJob, bounds: RunBounds, under: RunUnder<'_>) -> FetchResult {
-        let (ended, reading) = self.run_counted(job, bounds).await;
+        let ended = self.run_counted(job, bounds).await;
+        self.read_ended(job, under, ended).await
+    }
+
+    /// What becomes of the end of a read.
+    async fn read_ended(
+        &self,
+        job: &FetchJob,
+        under: RunUnder<'_>,
+        (ended, reading): (Result<ResultSet, OriginError>, RunTimes),
+    ) -> FetchResult {
         match ended {
             Err(error) if is_left_to_clients(&error.kind) => {
                 self.cache.uncacheable().remember(job.query.key, self.context.now());
@@ -291,6 +317,14 @@ impl Fetch {
 pub(crate) fn was_sent(ended: &Result<ResultSet, OriginError>) -> bool {
     ended.as_ref().err().is_none_or(|error| error.was_sent)
 }
+
+/// Whether the server refused to plan a statement because it writes: access mode READ refuses each write before it runs, also one that
+/// would match nothing (NEO4J.md).
+fn is_refused_as_a_write(ended: &Result<ResultSet, OriginError>) -> bool {
+    matches!(ended, Err(OriginError { kind: OriginFault::Failed(failure), .. }) if failure.code == ACCESS_MODE)
+}
+
+const ACCESS_MODE: &str = "Neo.ClientError.Statement.AccessMode";
 
 /// Whether a result is over the bound of an entry, and each client reads it for itself: no failure of the origin.
 fn is_left_to_clients(fault: &OriginFault) -> bool {

@@ -81,9 +81,10 @@ impl Prefetch {
     /// skipped and not as ordered: the next request may order it.
     pub(super) fn add_order(&self, round: &mut RoundOfOrders, before: &Antecedent, candidate: Candidate) {
         let asked = &before.query;
+        let whose = (&asked.database, asked.identity.scope);
         let parts = QueryParts {
             database: Arc::clone(&asked.database),
-            statement: candidate.statement,
+            statement: self.learning.statements.spelled(whose, candidate.statement),
             params: candidate.params,
             impersonated: asked.impersonated.clone(),
             identity: Arc::clone(&asked.identity),

@@ -6,6 +6,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, PrincipalScope};
@@ -32,6 +33,8 @@ pub(super) struct ReadStatement {
     pub(super) realm: RealmTag,
     /// The pattern's text for display; cut to the length that is kept.
     pub(super) text: String,
+    /// Whether its text is kept as the spelling of its normal form.
+    is_spelling: AtomicBool,
 }
 
 type Whose = (Arc<str>, PrincipalScope, Arc<str>);
@@ -39,6 +42,8 @@ type Whose = (Arc<str>, PrincipalScope, Arc<str>);
 /// Statements and forms that were read not long ago.
 pub(super) struct Statements {
     read: Mutex<LruCache<Whose, Arc<ReadStatement>>>,
+    /// How a principal spells a normal form: a text that has come twice. One with a comment of its own in each request is none.
+    spellings: Mutex<LruCache<Whose, Arc<str>>>,
     forms: Mutex<LruCache<FormId, Arc<(RealmTag, Form)>>>,
 }
 
@@ -47,6 +52,7 @@ impl Statements {
         let bounded = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
         Self {
             read: Mutex::new(LruCache::new(bounded(STATEMENTS_READ_MAX))),
+            spellings: Mutex::new(LruCache::new(bounded(STATEMENTS_READ_MAX))),
             forms: Mutex::new(LruCache::new(bounded(FORMS_READ_MAX))),
         }
     }
@@ -59,8 +65,14 @@ impl Statements {
         (hasher, allowed): (&KeyHasher, &Allowed),
     ) -> Arc<ReadStatement> {
         let whose = (Arc::clone(database), scope, Arc::clone(statement));
-        if let Some(known) = self.read.lock().get(&whose) {
-            return Arc::clone(known);
+        let known = self.read.lock().get(&whose).cloned();
+        if let Some(known) = known {
+            let is_spelled = known.read.normal.as_str() != &**statement;
+            if is_spelled && !known.is_spelling.swap(true, Ordering::Relaxed) {
+                let form = (Arc::clone(database), scope, known.read.normal.shared());
+                self.spellings.lock().put(form, Arc::clone(statement));
+            }
+            return known;
         }
         let mut text = pattern(statement);
         let pattern = PatternTag::of(hasher, database, scope, &text);
@@ -68,11 +80,30 @@ impl Statements {
         let read = Statement::of(statement, allowed, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let facts = Arc::new(TextFacts::of(Arc::clone(statement)));
-        let read = Arc::new(ReadStatement { read, facts, pattern, realm, text });
+        let read = Arc::new(ReadStatement {
+            read,
+            facts,
+            pattern,
+            realm,
+            text,
+            is_spelling: AtomicBool::new(false),
+        });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {
             self.read.lock().put(whose, Arc::clone(&read));
         }
         read
+    }
+
+    /// A normal form as this principal spells it, as far as this node knows: what was learned is told in normal forms. Neo4j plans
+    /// each spelling of a statement anew, which takes it longer than many a run.
+    pub(super) fn spelled(
+        &self,
+        (database, scope): (&Arc<str>, PrincipalScope),
+        normal: Arc<str>,
+    ) -> Arc<str> {
+        let form = (Arc::clone(database), scope, normal);
+        let known = self.spellings.lock().get(&form).cloned();
+        known.unwrap_or(form.2)
     }
 
     /// The query of these parts, without lexing a known statement.
@@ -94,10 +125,38 @@ impl Statements {
     /// Forgets how statements were read. Forms do not depend on the settings.
     pub(super) fn forget(&self) {
         self.read.lock().clear();
+        self.spellings.lock().clear();
     }
 
     /// Remembered statements and forms.
     pub(super) fn len(&self) -> usize {
         self.read.lock().len() + self.forms.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A prefetch asks in the words of its clients, once a text has come twice; each principal in its own.
+    #[test]
+    fn a_normal_form_is_spelled_as_its_clients_do() {
+        let (statements, hasher, allowed) = (Statements::new(), KeyHasher::new(b""), Allowed::default());
+        let database: Arc<str> = Arc::from("neo4j");
+        let scope = |user| PrincipalScope::of(&hasher, "basic", user, None);
+        let whose = |user| (&database, scope(user));
+        let asked: Arc<str> = Arc::from("MATCH (n:Film {slug: $slug})\n  RETURN n.title AS title");
+        let read = |text: &Arc<str>, user| statements.read(whose(user), text, (&hasher, &allowed));
+        let normal = read(&asked, "ann").read.normal.shared();
+        assert_ne!(*normal, *asked);
+        let spelled = |user| statements.spelled(whose(user), Arc::clone(&normal));
+        assert_eq!(*spelled("ann"), *normal, "it has come once");
+        read(&asked, "ann");
+        assert_eq!((&*spelled("ann"), &*spelled("bob")), (&*asked, &*normal));
+        // A text with a comment of its own for each request, which Neo4j would plan each time.
+        read(&Arc::from("MATCH (n:Film {slug: $slug}) /* 7 */ RETURN n.title AS title"), "ann");
+        assert_eq!(*spelled("ann"), *asked);
+        statements.forget();
+        assert_eq!(*spelled("ann"), *normal);
     }
 }

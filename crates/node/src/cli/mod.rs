@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use hopcache_config::LoadedConfig;
 
 use crate::terminal::say;
 
@@ -144,11 +145,23 @@ pub fn main() -> ExitCode {
     // `Err` means that one is installed already, which is enough.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // Read before the runtime begins: a node's configuration says how many threads it has.
+    let served = match &cli.command {
+        Some(Command::Serve(args)) => match args.load() {
+            Ok(loaded) => Some(loaded),
+            Err(errors) => return failed(&errors.into()),
+        },
+        _ => None,
+    };
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(loaded) = &served {
+        builder.worker_threads(loaded.settings.node.threads.unwrap_or_else(usual_threads));
+    }
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    let ended = runtime.block_on(execute(cli));
+    let ended = runtime.block_on(execute(cli, served));
     // Its drop would wait for every blocking call under way, such as a look-up of a name that hangs.
     runtime.shutdown_background();
     match ended {
@@ -157,7 +170,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+/// Half of the cores, at least one. Two threads on two cores take work from each other at nearly each message: with one, a node needs
+/// a sixth less CPU for the same work, and leaves a core to Neo4j or to the kernel (docs/benchmarks/2026-11-30-threads).
+fn usual_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
+}
+
+/// `served`: the configuration of the node that `serve` starts.
+async fn execute(cli: Cli, served: Option<LoadedConfig>) -> anyhow::Result<ExitCode> {
     let output = if cli.json { Output::Json } else { Output::Text };
     let Some(command) = cli.command else {
         dev::dev(&dev::DevArgs::default(), output).await?;
@@ -165,7 +185,10 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     match command {
         Command::Dev(args) => dev::dev(&args, output).await?,
-        Command::Serve(args) => run::serve(args.load()?, output == Output::Json).await?,
+        Command::Serve(args) => {
+            let loaded = served.map_or_else(|| args.load(), Ok)?;
+            run::serve(loaded, output == Output::Json).await?;
+        }
         Command::Query(args) => {
             return match args.url.as_deref().and_then(query_bolt::address) {
                 Some(address) => query_bolt::query(&args, &address?, output).await,

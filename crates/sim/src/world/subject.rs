@@ -13,7 +13,7 @@ pub const DATABASES: [&str; 2] = ["neo4j", "movies"];
 pub const PRINCIPALS: [&str; 3] = ["alice", "bob", "carol"];
 /// The statements. The origin fails `FAILS`, cannot plan `BROKEN`, calls `SLY` a write, and changes data in `DRIFTS`.
 /// `BIG` has a result that is too large to store, and `HUGE` one that is too large to pass through. The origin runs
-/// `ODD` although it cannot plan it. The last statement says itself that it must not be cached.
+/// `ODD` although it cannot plan it, and does not say what it is. The last statement says itself that it must not be cached.
 pub const STATEMENTS: [&str; 11] = [
     "MATCH (a) RETURN a",
     "MATCH (b) RETURN b",

@@ -79,6 +79,14 @@ impl Origin for OriginPort {
             self.process.on().await;
             return ended;
         }
+        if run.mode == AccessMode::Read && run.statement.contains("SLY") {
+            self.shared.record.cover("a run is refused as a write");
+            return Err(OriginError::of_sent(OriginFault::Failed(Neo4jFailure {
+                code: "Neo.ClientError.Statement.AccessMode".to_owned(),
+                message: "writing in read access mode".to_owned(),
+                as_sent: Vec::new(),
+            })));
+        }
         let fate = self.shared.begin(self.by, run);
         let _under_way = UnderWay(&self.shared);
         let slot = self.slot(run).await;

@@ -34,7 +34,7 @@ pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
         fields: FIELDS.map(str::to_owned).to_vec(),
         records: Bytes::from(records),
         rows: 2 + u64::from(run.statement.contains("BIG")),
-        kind: Some(StatementKind::Read),
+        kind: (!run.statement.contains("ODD")).then_some(StatementKind::Read),
         summary: Value::Map(summary),
         bookmark: None,
         range: None,
