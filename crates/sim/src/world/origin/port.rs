@@ -80,7 +80,6 @@ impl Origin for OriginPort {
             return ended;
         }
         if run.mode == AccessMode::Read && run.statement.contains("SLY") {
-            self.shared.record.cover("a run is refused as a write");
             return Err(OriginError::of_sent(OriginFault::Failed(Neo4jFailure {
                 code: "Neo.ClientError.Statement.AccessMode".to_owned(),
                 message: "writing in read access mode".to_owned(),
