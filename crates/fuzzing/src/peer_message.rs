@@ -219,12 +219,8 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
         Question::Wanted { .. } => {
             let entry = Bytes::copy_from_slice(draw.short());
             let value = MovedValue { left_ms: Millis(draw.number()), plan: sample_plan(), entry };
-            let answer = match draw.byte() % 3 {
-                0 => FormerAnswer::Absent,
-                1 => FormerAnswer::LeftNothing,
-                _ => FormerAnswer::Moved(value),
-            };
-            (encode_moved(&answer), moved)
+            let answers = [FormerAnswer::Absent, FormerAnswer::LeftNothing, FormerAnswer::Moved(value)];
+            (encode_moved(&answers[usize::from(draw.byte()) % answers.len()]), moved)
         }
         Question::Observed(_) => (encode_answer(&()), unit),
         Question::Fields(_) => {
