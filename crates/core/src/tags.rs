@@ -19,7 +19,9 @@ pub(crate) use anchors::{AnchorGroup, KeyHash};
 pub use anchors::{AnchorHash, ClassId, Cover, Key};
 pub(crate) use reads::{ConstrainedKey, Roles};
 pub use reads::{Depends, NeedClasses, NeedRole, NeedsShape, NodeConstraint, ShapeNeed, Viewer};
-pub use refined::{NotARefinement, RefinedFact, RefinedRole, Refinement, Refiner, TouchedRole, TouchedTags};
+pub use refined::{
+    NotARefinement, RefinedFact, RefinedRole, Refinement, Refiner, TouchedForm, TouchedRole, TouchedTags,
+};
 
 /// One thing that an entry may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

@@ -20,7 +20,7 @@ use hopcache_engine::inspection::{
     CopyProof, CopyRefreshFacts, Inspection, KeyPlan, PrefetchedView, RefreshFacts,
 };
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation, ObservationBatch,
+    BadMessage, FormerAnswer, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation, ObservationBatch,
     ObservedQuery, Question, Reply, SentOrder, WriteNews, decode_answer, decode_fields, decode_moved,
     decode_page, decode_question, decode_reply, encode_answer, encode_ask, encode_fields, encode_moved,
     encode_page, encode_question, encode_reply, observed_pages,
@@ -156,7 +156,7 @@ const ANSWERS: [Rewrite; 11] = [
     |bytes| decode_answer::<u64>(bytes).map(|count| encode_answer(&count)),
     |bytes| decode_answer::<()>(bytes).map(|()| encode_answer(&())),
     |bytes| decode_answer::<Inspection>(bytes).map(|seen| encode_answer(&seen)),
-    |bytes| decode_moved(bytes).map(|moved| encode_moved(moved.as_ref())),
+    |bytes| decode_moved(bytes).map(|moved| encode_moved(&moved)),
     |bytes| {
         decode_fields(bytes).map(|fields| encode_fields(fields.into_iter().map(|each| each.map(Arc::new))))
     },
@@ -219,7 +219,8 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
         Question::Wanted { .. } => {
             let entry = Bytes::copy_from_slice(draw.short());
             let value = MovedValue { left_ms: Millis(draw.number()), plan: sample_plan(), entry };
-            (encode_moved(Some(&value)), moved)
+            let answers = [FormerAnswer::Absent, FormerAnswer::LeftNothing, FormerAnswer::Moved(value)];
+            (encode_moved(&answers[usize::from(draw.byte()) % answers.len()]), moved)
         }
         Question::Observed(_) => (encode_answer(&()), unit),
         Question::Fields(_) => {
@@ -388,7 +389,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         Question::Purge(Scope::Tag(Tag::Database(name))),
         Question::Purge(Scope::All),
         Question::Inspect(key),
-        Question::Wanted { key, log: CursorDigest(draw.number()) },
+        Question::Wanted { key, log: CursorDigest(draw.number()), ring: RingEpoch(draw.number()) },
         Question::Plans(vec![(key, sample_plan())]),
         Question::Fields(vec![key, sample.key]),
         Question::Pull(Bytes::copy_from_slice(draw.short())),

@@ -118,6 +118,10 @@ impl<'a> Source<'a> {
         }
     }
 
+    fn has_field_with(&self, value: &[u8]) -> bool {
+        self.fields.into_iter().flat_map(Fields::scalars).any(|field| field.value == value)
+    }
+
     /// The places of this value in the result: the first row before later ones, each place once.
     fn fields_with(&self, value: &[u8], kind: Kind) -> Vec<Binding> {
         let mut bindings = Vec::new();
@@ -158,9 +162,9 @@ impl<'a> Next<'a> {
     /// The most telling parameter that this source explains, and its length in bytes.
     fn telling(&self, source: &Source<'_>) -> Option<(usize, &'a str)> {
         let explained = self.params.iter().filter_map(|(name, value)| {
-            let kind = Kind::of(value).filter(|_| !is_trivial(value))?;
-            let is_explained = source.params.iter().any(|(_, found)| found == value)
-                || !source.fields_with(value, kind).is_empty();
+            Kind::of(value).filter(|_| !is_trivial(value))?;
+            let is_explained =
+                source.params.iter().any(|(_, found)| found == value) || source.has_field_with(value);
             is_explained.then_some((value.len(), name))
         });
         explained.reduce(|best, other| if other.0 > best.0 { other } else { best })

@@ -33,6 +33,9 @@ pub const SHOWN_CLASSES_FREE_BYTES: usize = 512;
 pub const SHOWN_KEYS_MAX: usize = 2;
 /// Sets of keys for which what one text needs is remembered, some kilobytes each. They change as long as writes with new keys come.
 pub const SHOWN_SHAPES_MAX: usize = 4;
+/// Forms of parameters for which what one text writes is remembered, and outcomes of each by the counters of its summary. Most texts
+/// have one of each.
+pub const WRITE_FORMS_MAX: usize = 4;
 /// Names of keys and labels in the refinement of one write.
 pub const REFINED_NAMES_MAX: usize = 32;
 /// Facts of the refinement of one write. The tags of more facts are told without refinement.

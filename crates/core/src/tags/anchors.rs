@@ -43,7 +43,7 @@ pub enum Cover<N> {
 pub struct AnchorHash(pub u64);
 
 /// What all anchors of one kind of touch have in common: the tag, the role, what is known of the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AnchorGroup(u64);
 
 /// A key's part in its anchors.

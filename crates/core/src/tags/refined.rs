@@ -45,8 +45,8 @@ pub struct RefinedFact {
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "Parts")]
 pub struct Refinement {
-    names: Vec<Box<str>>,
-    facts: Vec<RefinedFact>,
+    names: Arc<[Box<str>]>,
+    facts: Arc<[RefinedFact]>,
     anchors: Vec<AnchorHash>,
 }
 
@@ -115,8 +115,45 @@ pub struct TouchedRole<'a> {
 #[derive(Debug, Default)]
 pub struct Refiner {
     names: Vec<Box<str>>,
-    facts: Vec<(RefinedFact, Vec<AnchorHash>)>,
+    facts: Vec<(RefinedFact, Vec<Anchor>)>,
     loose: BTreeSet<TagId>,
+}
+
+/// An anchor, before its value is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Anchor {
+    group: AnchorGroup,
+    key: KeyHash,
+    class: ClassId,
+}
+
+/// What runs of one statement touch that differ in their values only.
+#[derive(Debug, Clone)]
+pub struct TouchedForm {
+    /// Without anchors.
+    touched: TouchedTags,
+    anchors: Vec<Anchor>,
+}
+
+impl TouchedForm {
+    /// What a run touches in which `class` is the class of a value that was collected as that number.
+    #[must_use]
+    pub fn bind(&self, class: impl Fn(ClassId) -> ClassId) -> TouchedTags {
+        let Some(refined) = &self.touched.refined else { return self.touched.clone() };
+        let bound = |anchor: &Anchor| AnchorHash::of(anchor.group, anchor.key, class(anchor.class));
+        let mut anchors: Vec<AnchorHash> = self.anchors.iter().map(bound).collect();
+        anchors.sort_unstable();
+        anchors.dedup();
+        let (names, facts) = (Arc::clone(&refined.names), Arc::clone(&refined.facts));
+        let refined = Some(Arc::new(Refinement { names, facts, anchors }));
+        TouchedTags { tags: Arc::clone(&self.touched.tags), refined }
+    }
+
+    /// The tags that each run touches, sorted.
+    #[must_use]
+    pub fn tags(&self) -> &[TagId] {
+        &self.touched.tags
+    }
 }
 
 impl TryFrom<Parts> for Refinement {
@@ -129,7 +166,7 @@ impl TryFrom<Parts> for Refinement {
         if !is_short {
             return Err(NotARefinement::TooLong);
         }
-        let refinement = Self { names, facts, anchors };
+        let refinement = Self { names: names.into(), facts: facts.into(), anchors };
         let mut roles = refinement.facts.iter().flat_map(|fact| &fact.roles);
         if roles.all(|role| role.names().all(|name| usize::from(name) < refinement.names.len())) {
             Ok(refinement)
@@ -185,9 +222,9 @@ impl Refinement {
     /// What refines two writes that are committed together, without the facts of tags that one of them touched loosely. `None` if that
     /// is more than a write may have.
     fn and(&self, other: &Self, is_loose: impl Fn(TagId) -> bool) -> Option<Self> {
-        let mut names = self.names.clone();
+        let mut names = self.names.to_vec();
         let mut places = Vec::with_capacity(other.names.len());
-        for name in &other.names {
+        for name in &*other.names {
             let place = names.iter().position(|own| own == name).unwrap_or(names.len());
             if place == names.len() {
                 names.push(name.clone());
@@ -266,15 +303,19 @@ impl Refiner {
     /// What the write touched: these tags, those of all facts, and those that were said to be loose.
     #[must_use]
     pub fn finish(self, tags: impl IntoIterator<Item = TagId>) -> TouchedTags {
-        let anchors: BTreeSet<AnchorHash> =
+        self.form(tags).bind(|class| class)
+    }
+
+    /// The same, for any number of runs.
+    #[must_use]
+    pub fn form(self, tags: impl IntoIterator<Item = TagId>) -> TouchedForm {
+        let anchors: BTreeSet<Anchor> =
             self.facts.iter().flat_map(|(_, anchors)| anchors.iter().copied()).collect();
         let facts: BTreeSet<RefinedFact> = self.facts.into_iter().map(|(fact, _)| fact).collect();
-        let refinement = Refinement {
-            names: self.names,
-            facts: facts.into_iter().collect(),
-            anchors: anchors.into_iter().collect(),
-        };
-        TouchedTags::new(tags.into_iter().chain(self.loose), Some(Arc::new(refinement)))
+        let refinement =
+            Refinement { names: self.names.into(), facts: facts.into_iter().collect(), anchors: Vec::new() };
+        let touched = TouchedTags::new(tags.into_iter().chain(self.loose), Some(Arc::new(refinement)));
+        TouchedForm { touched, anchors: anchors.into_iter().collect() }
     }
 
     fn try_fact(&mut self, tag: TagId, roles: &[TouchedRole<'_>]) -> Option<()> {
@@ -302,7 +343,7 @@ impl Refiner {
         &mut self,
         at: (TagId, usize),
         role: &TouchedRole<'_>,
-        anchors: &mut Vec<AnchorHash>,
+        anchors: &mut Vec<Anchor>,
     ) -> Option<RefinedRole> {
         let (labels, cover) = (role.few_labels(), role.cover());
         let labels_are_exact = role.labels_are_exact && labels.len() <= ROLE_LABELS_MAX;
@@ -310,7 +351,7 @@ impl Refiner {
         let group = AnchorGroup::of(at, &labels, labels_are_exact, role.is_fresh);
         for (key, classes) in role.keys.iter().filter(|(key, _)| cover.covers(&key.map(Some))) {
             let key = KeyHash::of(*key);
-            anchors.extend(classes.iter().map(|class| AnchorHash::of(group, key, *class)));
+            anchors.extend(classes.iter().map(|class| Anchor { group, key, class: *class }));
         }
         let cover = match cover {
             Cover::Keys(keys) => {

@@ -451,7 +451,13 @@ impl WritePositionTable {
         reads: Depends<'_>,
         told: Option<WritePosition>,
     ) -> Option<WritePosition> {
-        match (self.needed_by(name, reads), told) {
+        Self::beside(self.needed_by(name, reads), told)
+    }
+
+    /// The same, where this node's own is known.
+    #[must_use]
+    pub fn beside(own: Option<WritePosition>, told: Option<WritePosition>) -> Option<WritePosition> {
+        match (own, told) {
             (Some(own), Some(told)) if !own.is_at_or_after(&told) && own.database == told.database => {
                 Some(told)
             }

@@ -32,6 +32,23 @@ impl Counters {
         counters
     }
 
+    /// The same, as far as what a run has done depends on them ([`crate::tags::anchored::AnchoredWrite::narrowed`]): whether there were
+    /// any, and how many nodes were made.
+    #[must_use]
+    pub fn as_far_as_they_narrow(&self) -> Self {
+        let any = |count: i64| i64::from(count != 0);
+        Self {
+            nodes_created: self.nodes_created,
+            nodes_deleted: any(self.nodes_deleted),
+            relationships_created: any(self.relationships_created),
+            relationships_deleted: any(self.relationships_deleted),
+            properties_set: any(self.properties_set),
+            labels_added: any(self.labels_added),
+            labels_removed: any(self.labels_removed),
+            others: any(self.others),
+        }
+    }
+
     fn named(&mut self, name: &str) -> &mut i64 {
         match name {
             "nodes-created" => &mut self.nodes_created,

@@ -33,3 +33,15 @@ pub const ANCHOR_LABELS_MAX: usize = 3;
 
 /// The most needs of one read, and touches of one write, that have constraints. Beyond it none has any.
 pub const ANCHORED_MAX: usize = 256;
+
+/// The longest form of parameters for which the reading of a write is kept, in bytes. Each run compares it.
+pub const FORM_BYTES_MAX: usize = 2 << 10;
+
+/// The most classes of values in such a form. A longer batch is read for itself, which costs less than its run.
+pub const PLACES_MAX: usize = 64;
+
+/// The deepest values in such a form: `$rows`, an item, an entry, a list in it.
+pub const FORM_DEPTH_MAX: usize = 6;
+
+/// The most touches of a write whose reading is kept. The widest write of the applications that were modelled has 21.
+pub const FORM_TOUCHES_MAX: usize = 64;

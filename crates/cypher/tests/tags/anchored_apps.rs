@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use super::anchored::says_what_the_tags_say;
 
-fn value(json: &Json) -> Value {
+pub(super) fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(is_true) => Value::Bool(*is_true),

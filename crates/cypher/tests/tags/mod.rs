@@ -6,6 +6,7 @@ mod any_text;
 mod calls;
 mod cypher25;
 mod exclusions;
+mod forms;
 mod narrower;
 mod oracle;
 mod relationship_keys;

@@ -8,6 +8,7 @@ use hopcache_core::entry::unpacked_len;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
+use hopcache_core::result::ResultSet;
 use hopcache_core::time::MonoTime;
 
 use crate::cache::Cache;
@@ -64,14 +65,19 @@ impl Cache {
         apart_if_large(bytes, RENDER_INLINE_BYTES_MAX, render).await
     }
 
-    /// The rendering of a small copy for those who wait for its run, which the copy does not keep; `None` for a large one, which
-    /// is not made twice.
-    pub(crate) fn passing_rendering(&self, copy: &MemoryCopy, id: RenderingId) -> Option<Bytes> {
+    /// The rendering of a small copy of this result for those who wait for its run, which the copy does not keep; `None` for a large
+    /// one, which is not made twice.
+    pub(crate) fn passing_rendering(
+        &self,
+        copy: &MemoryCopy,
+        id: RenderingId,
+        result: &ResultSet,
+    ) -> Option<Bytes> {
         // The stored form is there already.
         if !copy.is_small() || id == RenderingId::RECORDS {
             return None;
         }
-        copy.rendered(id, &*self.renderer).ok()
+        copy.rendered_of(id, result, &*self.renderer).ok()
     }
 
     /// Renders a copy for a request. A copy in memory then weighs more.

@@ -26,6 +26,8 @@ pub(crate) struct WritePositions {
     /// Changes with every change of the table, after it; zero while there is no mark. Relaxed is enough: a writer's telling is
     /// answered after this is set, and the answer travels through locks and sockets before a reader can know of it.
     version: AtomicU64,
+    /// How often a name was forgotten, which may lead to another database now.
+    rechecks: AtomicU64,
     table: RwLock<WritePositionTable>,
     /// Wakes the one task that waits for a later mark.
     news: Notify,
@@ -79,14 +81,19 @@ impl WritePositions {
 
     /// The mark that a query's result has to have seen; that or `told`, which another node has sent with it.
     pub(crate) fn needed(&self, query: &Query, told: Option<WritePosition>) -> Option<WritePosition> {
-        if self.is_empty() {
+        // Before the look into the table: what is found there may be newer than this version, and never older.
+        let version = self.version.load(Ordering::Relaxed);
+        if version == 0 {
             return told;
         }
-        self.table.read().needed_beside(
-            query.tags.database(),
-            query.reads().depends(self.compares_values),
-            told,
-        )
+        let find = || {
+            let reads = query.reads().depends(self.compares_values);
+            self.table.read().needed_by(query.tags.database(), reads)
+        };
+        // A miss asks when it comes and when it is fetched.
+        let at = version + self.rechecks.load(Ordering::Relaxed);
+        let own = query.needed_at(at).unwrap_or_else(|| query.note_needed(at, find()));
+        WritePositionTable::beside(own, told)
     }
 
     /// Whether a write has ended this copy.
@@ -245,7 +252,9 @@ impl WritePositions {
 
     /// A name may lead to another database by now.
     pub(super) fn recheck(&self, name: DatabaseTag) {
-        self.table.write().recheck(name);
+        let mut table = self.table.write();
+        table.recheck(name);
+        self.rechecks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is known of the database behind a name.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hopcache_core::limits::{self, COMMIT_ENDED_MS_MAX, RENDER_INLINE_BYTES_MAX};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
@@ -52,7 +53,7 @@ impl Fetch {
             let copy = MemoryCopy::passing(result, times, job.query.tags.clone());
             let copy = copy.of_principal(job.query.identity.scope);
             let copy = SharedCopy::new(self.cache.of_query(copy, &job.query));
-            let ran = self.ran(job, copy, bookmark, (Kept::Skipped, Some(detail))).await;
+            let ran = self.ran(job, (copy, None), bookmark, (Kept::Skipped, Some(detail))).await;
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
         let is_settled = !self.invalidate.do_keys_move();
@@ -61,11 +62,11 @@ impl Fetch {
             && self.admission.admits(job, (under.held, is_settled), (bytes, reading.took_ms));
         let place = self.place_for_commit(job, &under, (is_settled, &times), is_admitted.then_some(bytes));
         let is_offered_now = is_admitted && matches!(place, CommitPlace::Now);
-        let (copy, offered) = self.copy_of(job, (&under, is_offered_now), result, times).await;
+        let (copy, offered, live) = self.copy_of(job, (&under, is_offered_now), result, times).await;
         if let (Some(lease), CommitPlace::InQueue(place)) = (under.lease, place) {
             let kept = if place.is_of_entry() { Kept::Stored } else { Kept::InMemory };
             lease.commits_later(place);
-            return self.ran(job, copy, bookmark, (kept, None)).await;
+            return self.ran(job, (copy, live), bookmark, (kept, None)).await;
         }
         let (kept, detail) = match under.lease {
             None if under.unleased == Unleased::Beside => (Kept::Skipped, Some(Detail::Busy)),
@@ -83,7 +84,7 @@ impl Fetch {
             Some(why @ (Detail::Degraded | Detail::Busy)) => brief(&copy, why, self.context.now()),
             _ => copy,
         };
-        self.ran(job, copy, bookmark, (kept, detail)).await
+        self.ran(job, (copy, live), bookmark, (kept, detail)).await
     }
 
     /// The reason for not storing a result, if there is one. The reason is remembered.
@@ -101,20 +102,23 @@ impl Fetch {
         (times.soft_ms == Millis::ZERO).then_some(Detail::Off)
     }
 
-    /// The copy of a result, and what is offered to the store.
+    /// The copy of a result, what is offered to the store, and if the copy is small, the body for those who wait for the run.
     async fn copy_of(
         &self,
         job: &FetchJob,
         (under, is_admitted): (&RunUnder<'_>, bool),
         result: ResultSet,
         times: CopyTimes,
-    ) -> (SharedCopy, StoreOffer) {
+    ) -> (SharedCopy, StoreOffer, Option<Bytes>) {
         let query = Arc::clone(&job.query);
         let token = under.lease.map(RunLease::token);
         let held = under.held.map(|copy| &**copy);
         let heat = self.cache.key_stats().heat_after(held, &query.key, self.context.now());
         let cost = self.cache.key_stats().first_cost(&query, times.cost_ms);
         let (cache, provenance) = (Arc::clone(&self.cache), under.provenance.clone());
+        // Most results are never asked for again: those who wait share this rendering, and the copy keeps the next one.
+        let is_for_waiters = job.cause == Cause::Miss && result.range.is_some();
+        let rendering = is_for_waiters.then_some(job.rendering);
         apart_if_large(result.weight_bytes(), RENDER_INLINE_BYTES_MAX, move || {
             let copy = MemoryCopy::new(&result, times, token, query.tags.clone());
             let copy = cache.of_query(copy.of_principal(query.identity.scope).with_heat(heat), &query);
@@ -125,7 +129,8 @@ impl Fetch {
                     cache.seal(&query.key, &copy, token).map_or(StoreOffer::TooLarge, StoreOffer::Entry)
                 }
             };
-            (SharedCopy::new(copy), offered)
+            let live = rendering.and_then(|id| cache.passing_rendering(&copy, id, &result));
+            (SharedCopy::new(copy), offered, live)
         })
         .await
     }
@@ -133,14 +138,12 @@ impl Fetch {
     async fn ran(
         &self,
         job: &FetchJob,
-        copy: SharedCopy,
+        (copy, live): (SharedCopy, Option<Bytes>),
         bookmark: Option<String>,
         (kept, detail): (Kept, Option<Detail>),
     ) -> FetchResult {
         let live = match copy.range() {
-            // Most results are never asked for again: those who wait share this rendering, and the copy keeps the next one.
-            Some(_) if job.cause == Cause::Miss => self.cache.passing_rendering(&copy, job.rendering),
-            Some(_) => None,
+            Some(_) => live,
             None => self.cache.live_rendering(&copy, job.rendering, bookmark).await.ok(),
         };
         FetchResult::Ran { live: live.map(|body| (job.rendering, body)), copy, kept, detail }

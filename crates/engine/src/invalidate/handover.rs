@@ -5,6 +5,11 @@
 //! asked before Neo4j: within [`HANDOVER_MS`] of a change, once for a flight, for at most [`HANDOVER_ASK_MS`]. The
 //! asked node answers from memory alone: no flight, no store, no hop (I8).
 //!
+//! A former owner that has left no copies for a node, as one that had just started, says so with its first answer. That node does
+//! not ask it again before the next change. The answer counts only under one ring at both ends, and after the former owner has
+//! looked at its copies under that ring: by then each copy that it can give is marked. A copy that it keeps later is of a run that
+//! ended while keys moved. That result is in the store before its answer (`fetch::commit`), and the new owner looks there first.
+//!
 //! The former owner does not serve such copies as an owner's: other nodes own the keys, and may have stored newer
 //! values without its knowledge. Each copy is marked with the time at which its key moved, and
 //! [`Cache::look`](crate::cache::Cache::look) does not see it.
@@ -25,8 +30,8 @@
 //!   no answer from before it.
 //! - Identity is part of the key, and the entry is sealed for it (I5).
 
-use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +42,7 @@ use hopcache_core::limits::{
     RENDER_INLINE_BYTES_MAX,
 };
 use hopcache_core::node::NodeName;
-use hopcache_core::ring::Ring;
+use hopcache_core::ring::{Ring, RingEpoch};
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 
@@ -50,26 +55,37 @@ use crate::model::inspection::KeyPlan;
 use crate::model::ports::{CursorDigest, LogCursor, Scope};
 use crate::model::worker::apart_if_large;
 use crate::peers;
-use crate::peers::message::MovedValue;
+use crate::peers::message::{FormerAnswer, MovedValue};
 
 /// Earlier rings of a while ago, and how much of the invalidation log was read.
 pub(super) struct HandoverRings {
     rings: Mutex<Rings>,
+    left: Mutex<LeftCopies>,
     log_read: AtomicU64,
+}
+
+/// For whom this node has left copies.
+struct LeftCopies {
+    /// Under this ring every copy was looked at.
+    ring: RingEpoch,
+    /// Owners of left copies under this ring, each with the time until which they are kept.
+    owners: BTreeMap<NodeName, MonoTime>,
 }
 
 struct Rings {
     now: Arc<Ring>,
     /// Latest first, each with the time until which its owners are asked.
     former: VecDeque<(Arc<Ring>, MonoTime)>,
-    /// Former owners that could not be asked since the last change.
-    silent: Vec<NodeName>,
+    /// Former owners that could not be asked since the last change, or have left nothing for this node.
+    not_asked: Vec<NodeName>,
 }
 
 impl HandoverRings {
     pub(super) fn new(now: Arc<Ring>) -> Self {
-        let rings = Rings { now, former: VecDeque::new(), silent: Vec::new() };
-        Self { rings: Mutex::new(rings), log_read: AtomicU64::new(0) }
+        // A node that starts has no copies.
+        let left = LeftCopies { ring: now.epoch(), owners: BTreeMap::new() };
+        let rings = Rings { now, former: VecDeque::new(), not_asked: Vec::new() };
+        Self { rings: Mutex::new(rings), left: Mutex::new(left), log_read: AtomicU64::new(0) }
     }
 
     /// Notes how much of the log was read. Called after its invalidations were carried out.
@@ -97,7 +113,7 @@ impl Rings {
         let before = std::mem::replace(&mut self.now, Arc::clone(view));
         self.former.push_front((before, now + Millis(HANDOVER_MS)));
         self.former.truncate(HANDOVER_RINGS_MAX);
-        self.silent.clear();
+        self.not_asked.clear();
         true
     }
 
@@ -113,7 +129,7 @@ impl Rings {
     fn owners(&self, key: &QueryKey, me: &NodeName) -> Vec<NodeName> {
         let mut owners: Vec<NodeName> = Vec::new();
         for owner in self.former.iter().filter_map(|(ring, _)| ring.owner(key)) {
-            if owner != me && !owners.contains(owner) && !self.silent.contains(owner) {
+            if owner != me && !owners.contains(owner) && !self.not_asked.contains(owner) {
                 owners.push(owner.clone());
             }
         }
@@ -155,24 +171,45 @@ impl Invalidate {
     pub fn ring_changed(&self) -> RingChange {
         let (view, now) = (self.routing.view(), self.context.now());
         self.rings.rings.lock().note(&view, now);
-        let left = Cell::new(0);
-        let dropped = self.cache.remove_where(&|key, copy| {
-            if view.owner(key) == Some(self.context.node()) {
-                return false;
+        let (left, owners) = (Cell::new(0), RefCell::new(BTreeMap::new()));
+        // Returns whether the copy is of no use any more.
+        let leave = |key: &QueryKey, copy: &MemoryCopy| {
+            left.set(left.get() + u64::from(copy.leave(now)));
+            if copy.left_at().is_some_and(|left_at| is_over(left_at, now)) {
+                return true;
             }
-            if copy.near_hits().is_none() {
-                left.set(left.get() + u64::from(copy.leave(now)));
-                return copy.left_at().is_some_and(|left_at| is_over(left_at, now));
+            if let Some(owner) = view.owner(key).filter(|owner| !owners.borrow().contains_key(*owner)) {
+                owners.borrow_mut().insert(owner.clone(), now + Millis(HANDOVER_MS));
             }
-            true
-        });
+            false
+        };
+        let is_own = |key: &QueryKey| view.owner(key) == Some(self.context.node());
+        let dropped = self
+            .cache
+            .remove_where(&|key, copy| !is_own(key) && (copy.near_hits().is_some() || leave(key, copy)));
+        let in_memory = left.get();
         // Copies that memory has evicted, and that the store does not have yet.
         self.cache.queued().look_at(|key, copy| {
-            if view.owner(key) != Some(self.context.node()) {
-                copy.leave(now);
+            if !is_own(key) {
+                leave(key, copy);
             }
         });
-        RingChange { dropped, left: left.get() }
+        *self.rings.left.lock() = LeftCopies { ring: view.epoch(), owners: owners.into_inner() };
+        RingChange { dropped, left: in_memory }
+    }
+
+    /// The ring under which this node has looked at all its copies last.
+    #[must_use]
+    pub fn ring_seen(&self) -> RingEpoch {
+        self.rings.left.lock().ring
+    }
+
+    /// Whether this node has left no copy for the key's owner by `ring`, the asker's.
+    fn has_left_nothing(&self, key: &QueryKey, ring: RingEpoch) -> bool {
+        let (view, now) = (self.routing.view(), self.context.now());
+        let left = self.rings.left.lock();
+        let has_copies = |owner| left.owners.get(owner).is_some_and(|until| *until > now);
+        [view.epoch(), left.ring] == [ring; 2] && view.owner(key).is_some_and(|owner| !has_copies(owner))
     }
 
     /// Forgets copies that were kept for new owners long enough. Called some time after a change.
@@ -241,18 +278,23 @@ impl Invalidate {
     }
 
     async fn ask_former_owner(&self, query: &Query, node: &NodeName) -> Option<SharedCopy> {
-        let (asked, log) = (self.context.now(), self.rings.log_read());
-        let answer = self.peers.ask(node, peers::wanted(query.key, log), Millis(HANDOVER_ASK_MS)).await;
-        let moved = match answer {
-            Ok(Some(moved)) => moved,
-            Ok(None) => {
+        let (asked, log, ring) = (self.context.now(), self.rings.log_read(), self.routing.view().epoch());
+        let wanted = peers::wanted(query.key, log, ring);
+        let moved = match self.peers.ask(node, wanted, Millis(HANDOVER_ASK_MS)).await {
+            Ok(FormerAnswer::Moved(moved)) => moved,
+            Ok(FormerAnswer::Absent) => {
                 self.context.note(Event::Handover(HandoverWord::Absent));
+                return None;
+            }
+            Ok(FormerAnswer::LeftNothing) => {
+                self.context.note(Event::Handover(HandoverWord::Absent));
+                self.ask_no_more(node, Some(ring));
                 return None;
             }
             // Gone, silent, or of another version: not asked again for every miss.
             Err(_) => {
                 self.context.note(Event::Handover(HandoverWord::Unreached));
-                self.rings.rings.lock().silent.push(node.clone());
+                self.ask_no_more(node, None);
                 return None;
             }
         };
@@ -264,6 +306,14 @@ impl Invalidate {
         let copy = self.cache.decode(query, &stored, asked, None).await?;
         // This was the first look at the log since the question: an invalidation in it may have covered this copy.
         (self.rings.log_read() == log || log != CursorDigest::default()).then_some(copy)
+    }
+
+    /// This former owner is not asked again before the ring changes; `under`: if that is still the ring.
+    fn ask_no_more(&self, node: &NodeName, under: Option<RingEpoch>) {
+        let mut rings = self.rings.rings.lock();
+        if under.is_none_or(|ring| ring == rings.now.epoch()) && !rings.not_asked.contains(node) {
+            rings.not_asked.push(node.clone());
+        }
     }
 
     /// A copy as an answer within these bounds, if it qualifies.
@@ -281,8 +331,16 @@ impl Invalidate {
         }
     }
 
-    /// Answers a key's new owner from memory.
-    pub(crate) async fn give(&self, key: &QueryKey, log: CursorDigest) -> Option<MovedValue> {
+    /// Answers a key's new owner, whose ring is `ring`, from memory.
+    pub(crate) async fn give(&self, key: &QueryKey, log: CursorDigest, ring: RingEpoch) -> FormerAnswer {
+        match self.value_to_give(key, log).await {
+            Some(moved) => FormerAnswer::Moved(moved),
+            None if self.has_left_nothing(key, ring) => FormerAnswer::LeftNothing,
+            None => FormerAnswer::Absent,
+        }
+    }
+
+    async fn value_to_give(&self, key: &QueryKey, log: CursorDigest) -> Option<MovedValue> {
         // A process that was stopped may have missed a purge.
         self.cache.poll_after_pause(self.context.now() + Millis(HANDOVER_ASK_MS)).await;
         let has_read_as_much = log == CursorDigest::default() || log == self.rings.log_read();

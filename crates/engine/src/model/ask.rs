@@ -53,6 +53,8 @@ pub struct Query {
     facts: Arc<TextFacts>,
     /// What the answer depends on, when somebody has asked.
     reads: OnceLock<AnswerReads>,
+    /// The mark that its answer has to have seen, by the version of the marks at which somebody asked first.
+    needed: OnceLock<(u64, Option<WritePosition>)>,
     /// The names of its columns, if its answer may come from another spelling. `None` for a told reading: the node that
     /// has told it names the columns for its client.
     columns: Option<Columns>,
@@ -236,6 +238,7 @@ impl Query {
             identity: parts.identity,
             facts,
             reads: OnceLock::new(),
+            needed: OnceLock::new(),
             columns: None,
             is_read_here: false,
         }
@@ -259,6 +262,18 @@ impl Query {
     /// What the answer depends on: a write that touches none of these cannot change it. The first question of a text parses it.
     pub(crate) fn reads(&self) -> &AnswerReads {
         self.reads.get_or_init(|| self.facts.reads(&self.params, self.viewer()))
+    }
+
+    /// The mark that its answer has to have seen, if somebody has asked at this version of the marks.
+    #[allow(clippy::option_option, reason = "no mark is known too")]
+    pub(crate) fn needed_at(&self, version: u64) -> Option<Option<WritePosition>> {
+        self.needed.get().filter(|(at, _)| *at == version).map(|(_, needed)| *needed)
+    }
+
+    /// Notes that mark, which was found at this version or a later one.
+    pub(crate) fn note_needed(&self, version: u64, needed: Option<WritePosition>) -> Option<WritePosition> {
+        let _ = self.needed.set((version, needed));
+        needed
     }
 
     /// What an answer with a warning of an unknown label, type or key depends on: on each that may be new as well.

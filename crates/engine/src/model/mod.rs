@@ -28,3 +28,4 @@ pub mod text_facts;
 pub mod trace;
 pub mod trouble;
 pub mod worker;
+pub mod write_forms;

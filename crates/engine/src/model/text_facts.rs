@@ -20,6 +20,7 @@ use hopcache_learning::in_vain::ConsideredInVain;
 
 use crate::model::origin_run::Parts;
 use crate::model::shown_reads::ShownReads;
+use crate::model::write_forms::{RunWrite, WriteForms};
 
 /// Facts of one text in one database.
 #[derive(Debug)]
@@ -134,6 +135,7 @@ struct TextWrites {
     may_be_in_batches: bool,
     /// `None` if parameters decide it.
     effects: Option<WriteEffects>,
+    forms: WriteForms,
 }
 
 impl TextFacts {
@@ -209,15 +211,14 @@ impl TextFacts {
         if writes.may_be_in_batches { Parts::Batches } else { Parts::None }
     }
 
-    /// What it may change, with these parameters (one PackStream map). Parameters say by which values it finds what it changes, so each run
-    /// reads the text.
+    /// What it may change, with these parameters (one PackStream map), which say by which values it finds what it changes. The text is read
+    /// again only for parameters of another form, or if they name labels, types or keys.
     #[must_use]
-    pub fn write(&self, params: &[u8]) -> AnchoredWrite {
-        let effects = match &self.writes().effects {
-            Some(effects) => effects.clone(),
-            None => WriteEffects::of(&self.text, params),
-        };
-        AnchoredWrite::of_effects(effects, &self.text, params)
+    pub fn write(&self, params: &[u8]) -> RunWrite {
+        match &self.writes().effects {
+            Some(effects) => self.writes().forms.write(effects, &self.text, params),
+            None => AnchoredWrite::of(&self.text, params).into(),
+        }
     }
 
     /// The graph node that a read with these parameters (one PackStream map) starts from.
@@ -234,6 +235,7 @@ impl TextFacts {
             may_call: may_call_procedure(text),
             may_be_in_batches: may_be_in_batches(text),
             effects: WriteEffects::of_text(text),
+            forms: WriteForms::default(),
         })
     }
 
@@ -315,7 +317,7 @@ mod tests {
             for params in [&NOTHING[..], &name, &NOTHING] {
                 let write = AnchoredWrite::of(text, params);
                 let found = facts.write(params);
-                assert_eq!((found.effects(), found.touches()), (write.effects(), write.touches()), "{text}");
+                assert_eq!((found.effects(), found.told()), (write.effects(), write.told()), "{text}");
                 assert_eq!(facts.parts(params), Parts::of(text, params), "{text}");
                 let found = ReadTags::of(text);
                 let is_of_graph = !found.is_anything() && !found.is_volatile(params);

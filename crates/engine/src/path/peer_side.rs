@@ -36,7 +36,9 @@ impl Path {
         match decode_question(message)? {
             Question::Ask(forwarded) => self.serve_forwarded(&forwarded).await,
             Question::Purge(scope) => Ok(encode_answer(&self.cache.forget(&scope))),
-            Question::Wanted { key, log } => Ok(encode_moved(self.invalidate.give(&key, log).await.as_ref())),
+            Question::Wanted { key, log, ring } => {
+                Ok(encode_moved(&self.invalidate.give(&key, log, ring).await))
+            }
             Question::Plans(plans) => Ok(encode_answer(&u64::from(self.invalidate.learn_plans(&plans)))),
             Question::Fields(keys) => Ok(self.prefetch.give_fields(&keys)),
             Question::Pull(digest) => self.prefetch.answer_pull(&digest),

@@ -18,7 +18,7 @@ use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
 use crate::model::ports::{CursorDigest, Scope};
 use crate::peers::message::{
-    BadMessage, KnownWrites, Launches, MovedValue, ObservationBatch, Question, Reply, SentOrder, WriteNews,
+    BadMessage, FormerAnswer, KnownWrites, Launches, ObservationBatch, Question, Reply, SentOrder, WriteNews,
     decode_answer, decode_fields, decode_moved, decode_page, decode_reply, encode_ask, encode_question,
 };
 
@@ -60,10 +60,10 @@ pub(crate) fn inspect(key: QueryKey) -> PeerQuestion<Inspection> {
     PeerQuestion::of(&Question::Inspect(key))
 }
 
-/// Asks for the value of a key that this node owns now and the asked one owned before. `log` is how much of the invalidation log
-/// this node has read.
-pub(crate) fn wanted(key: QueryKey, log: CursorDigest) -> PeerQuestion<Option<MovedValue>> {
-    PeerQuestion { message: encode_question(&Question::Wanted { key, log }), read: decode_moved }
+/// Asks for the value of a key that this node owns now, by this ring, and the asked one owned before. `log` is how much of the
+/// invalidation log this node has read.
+pub(crate) fn wanted(key: QueryKey, log: CursorDigest, ring: RingEpoch) -> PeerQuestion<FormerAnswer> {
+    PeerQuestion { message: encode_question(&Question::Wanted { key, log, ring }), read: decode_moved }
 }
 
 /// This node's facts of keys that the asked node will own, at most [`HANDOVER_PLANS_MAX`]. The answer is the number of keys.

@@ -8,6 +8,7 @@ use hopcache_cypher::tags::{Counters, Touch};
 use hopcache_packstream::Value;
 
 use crate::model::text_facts::TextFacts;
+use crate::model::write_forms::RunWrite;
 
 /// Nodes and relationships more than before, by the counters of summaries. Where either is not zero, the transaction has certainly
 /// changed the graph, and takes an id (EXACT section 1). Counted properties prove nothing: a `SET` to the value that is there is counted.
@@ -34,13 +35,13 @@ impl NetChange {
 /// What a statement may change, or what its summary shows that it has changed.
 #[derive(Debug, Clone)]
 pub struct Effects {
-    found: AnchoredWrite,
+    found: RunWrite,
     /// What it tells, when somebody has asked.
     touched: OnceLock<Touched>,
 }
 
-impl From<AnchoredWrite> for Effects {
-    fn from(found: AnchoredWrite) -> Self {
+impl From<RunWrite> for Effects {
+    fn from(found: RunWrite) -> Self {
         Self { found, touched: OnceLock::new() }
     }
 }
@@ -49,7 +50,7 @@ impl Effects {
     /// What a statement with these parameters (one PackStream map) may change. It parses the text.
     #[must_use]
     pub fn of(statement: &str, params: &[u8]) -> Self {
-        AnchoredWrite::of(statement, params).into()
+        RunWrite::from(AnchoredWrite::of(statement, params)).into()
     }
 
     /// What a statement with these facts and parameters may change.
@@ -72,7 +73,7 @@ impl Effects {
         let key = |name: &String| [Touch::NodeKey(name.clone()), Touch::RelationshipKey(name.clone())];
         let keys = keys.iter().flat_map(key);
         let touches = nodes.into_iter().chain(labels).chain(types).chain(keys);
-        AnchoredWrite::of_told(of_values, touches).into()
+        RunWrite::from(AnchoredWrite::of_told(of_values, touches)).into()
     }
 
     /// What a run that ended well has changed, by the counters of its summary (Bolt's SUCCESS: `stats`). Without counters it
@@ -106,8 +107,7 @@ impl Effects {
     /// many ids it takes.
     #[must_use]
     pub fn tokens(&self) -> Option<Arc<[TagId]>> {
-        self.found.effects().transactions_max()?;
-        self.found.effects().tokens().map(Arc::from)
+        self.found.tokens()
     }
 
     /// The marks that it leaves.

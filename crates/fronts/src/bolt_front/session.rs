@@ -5,6 +5,7 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod boxed;
 mod elsewhere;
 mod live;
 mod login;
@@ -35,6 +36,7 @@ use hopcache_ops::labels::Front;
 use hopcache_ops::traces::RequestSpan;
 use hopcache_packstream::Value;
 
+use self::boxed::boxed;
 use self::live::LiveResult;
 use self::login::{Hello, Login, credentials_in};
 use self::relayed::{RelayedResult, append_as_is, append_success};
@@ -334,9 +336,9 @@ impl Session {
             }
             Request::Pull(take) => self.take(Kind::Pull, take).await,
             Request::Discard(take) => self.take(Kind::Discard, take).await,
-            Request::Begin(extra) => Box::pin(self.begin(extra, room.shared())).await,
-            Request::Commit => Box::pin(self.end_transaction(Kind::Commit)).await,
-            Request::Rollback => Box::pin(self.end_transaction(Kind::Rollback)).await,
+            Request::Begin(extra) => boxed(|| self.begin(extra, room.shared())).await,
+            Request::Commit => boxed(|| self.end_transaction(Kind::Commit)).await,
+            Request::Rollback => boxed(|| self.end_transaction(Kind::Rollback)).await,
             Request::Reset => {
                 self.reset().await;
                 Ok(nothing())
@@ -346,7 +348,7 @@ impl Session {
 
     async fn run(&mut self, statement: &Statement) -> Result<Value, RequestError> {
         if self.transaction.is_some() {
-            return Box::pin(self.run_in_transaction(statement)).await;
+            return boxed(|| self.run_in_transaction(statement)).await;
         }
         let options = StatementOptions::read(&statement.extra.decoded())?;
         let identity = self.login()?.identity.clone();
@@ -354,7 +356,7 @@ impl Session {
         let mut span = self.span_of("RUN", &options, Instant::now());
         let Standing::Accepted(acceptance) = standing else {
             let reason = Reason::Text(BypassReason::Administration);
-            return Box::pin(self.run_at_neo4j(&options, statement, (Some(reason), span))).await;
+            return boxed(|| self.run_at_neo4j(&options, statement, (Some(reason), span))).await;
         };
         match self.ask(&options, statement, Some(acceptance), &mut span).await? {
             CacheResponse::Answered(result) => Ok(self.open_cached(result, &options.filters)),
@@ -364,7 +366,7 @@ impl Session {
                 Ok(opening)
             }
             CacheResponse::ToNeo4j(reason) => {
-                Box::pin(self.run_at_neo4j(&options, statement, (reason, span))).await
+                boxed(|| self.run_at_neo4j(&options, statement, (reason, span))).await
             }
         }
     }

@@ -60,7 +60,9 @@ pub(super) async fn tell_pace(state: &NodeState) -> Infallible {
 pub(super) async fn watch_ring(state: &NodeState) {
     let engine = &state.engine;
     let mut views = state.members.subscribe();
-    let mut epoch = engine.view().epoch();
+    // The ring may have changed before this task began.
+    views.mark_changed();
+    let mut epoch = engine.invalidate().ring_seen();
     let mut over_at = None;
     loop {
         let over = async {

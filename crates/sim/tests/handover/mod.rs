@@ -375,6 +375,42 @@ async fn a_silent_former_owner_is_waited_for_once() {
     assert_eq!((scene.handed_over(scene.new, HandoverWord::Unreached), scene.world.origin.runs()), (1, 3));
 }
 
+/// Nodes that have just started, or whose copies are all of other keys' owners, have nothing to give: such a former owner says so
+/// once, and the next misses do not ask it. After the next change it is asked again. One with a copy of any key that has moved
+/// to the same owner is asked for each.
+#[tokio::test(start_paused = true)]
+async fn a_former_owner_that_has_left_nothing_is_asked_once() {
+    let asked_for = async |scene: &Scene, misses: u32| {
+        let before = scene.handed_over(scene.new, HandoverWord::Absent);
+        for _ in 0..misses {
+            scene.node(scene.new).memory.forget_all();
+            scene.world.store.lose_everything();
+            let outcome = scene.answered(scene.new).await;
+            assert!(matches!(outcome.how.class, Class::Miss { .. }), "{outcome:?}");
+        }
+        scene.handed_over(scene.new, HandoverWord::Absent) - before
+    };
+    let scene = Scene::new(27).await;
+    scene.node(scene.former).memory.forget_all();
+    scene.join();
+    assert_eq!(asked_for(&scene, 5).await, 1, "it says that it has left nothing");
+    scene.ring_without(Some(scene.third));
+    assert_eq!(asked_for(&scene, 5).await, 1, "after another change it may have left copies");
+
+    // It still has a copy of another key of the new owner.
+    let scene = Scene::new(28).await;
+    scene.join();
+    let others = (0..100).map(|n| scene.world.ask(&format!("MATCH (n) RETURN n.version AS v{n}")));
+    let of_new: Vec<Ask> = others.filter(|ask| scene.world.owner_of(ask) == scene.new).collect();
+    scene.ring_without(Some(scene.new));
+    let other = of_new.into_iter().find(|ask| scene.world.owner_of(ask) == scene.former).unwrap();
+    let kept = front(&scene.node(scene.former).engine, &other).await;
+    assert!(matches!(kept.answer, Answer::Body(_)), "{kept:?}");
+    scene.node(scene.former).memory.remove(&scene.ask.query.key);
+    scene.join();
+    assert_eq!(asked_for(&scene, 3).await, 3, "it has left a copy for this node");
+}
+
 /// Two nodes take each other for the owner, each with an older ring. Both ask, both answer from memory, and neither
 /// waits for the other (I8).
 #[tokio::test(start_paused = true)]

@@ -24,17 +24,47 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// ```
 #[must_use]
 pub fn class_of(value: &Value) -> Option<ClassId> {
-    let (kind, bytes) = match value {
-        Value::String(text) => return Some(ClassId(xxh3_64_with_seed(text.as_bytes(), 0))),
-        Value::Int(number) => (1, number.to_be_bytes()),
-        Value::Float(number) if number.is_nan() => return None,
-        Value::Float(number) => match integer(*number) {
-            Some(number) => (1, number.to_be_bytes()),
-            None => (2, number.to_bits().to_be_bytes()),
-        },
-        _ => return None,
-    };
-    Some(ClassId(xxh3_64_with_seed(&bytes, kind)))
+    match value {
+        Value::String(text) => Some(of_text(text)),
+        Value::Int(number) => Some(of_int(*number)),
+        Value::Float(number) => of_float(*number),
+        _ => None,
+    }
+}
+
+pub(super) fn of_text(text: &str) -> ClassId {
+    of_hash(xxh3_64_with_seed(text.as_bytes(), 0))
+}
+
+pub(super) fn of_int(number: i64) -> ClassId {
+    of_hash(xxh3_64_with_seed(&number.to_be_bytes(), 1))
+}
+
+pub(super) fn of_float(number: f64) -> Option<ClassId> {
+    match integer(number) {
+        _ if number.is_nan() => None,
+        Some(number) => Some(of_int(number)),
+        None => Some(of_hash(xxh3_64_with_seed(&number.to_bits().to_be_bytes(), 2))),
+    }
+}
+
+/// Some classes share a number with others, so that no value has the number of a place ([`of_place`]). That ends more than necessary.
+const fn of_hash(hash: u64) -> ClassId {
+    ClassId(if hash >= PLACES_FROM { hash - PLACES } else { hash })
+}
+
+/// The numbers of places among the values of a run's parameters.
+const PLACES: u64 = 1 << 16;
+const PLACES_FROM: u64 = u64::MAX - PLACES + 1;
+
+/// Stands for the class of a value that a run will have at this place (`form`).
+pub(super) const fn of_place(place: u8) -> ClassId {
+    ClassId(PLACES_FROM + place as u64)
+}
+
+/// The place for which a class stands, if it stands for one.
+pub(super) fn place_of(class: ClassId) -> Option<usize> {
+    class.0.checked_sub(PLACES_FROM).and_then(|place| usize::try_from(place).ok())
 }
 
 /// The integer of 64 bits that is the same number, if there is one.
@@ -54,6 +84,14 @@ mod tests {
 
     fn int(number: i64) -> Option<ClassId> {
         class_of(&Value::Int(number))
+    }
+
+    #[test]
+    fn no_value_has_the_class_of_a_place() {
+        for hash in [0, 1 << 63, PLACES_FROM - 1, PLACES_FROM, u64::MAX] {
+            assert_eq!(place_of(of_hash(hash)), None, "{hash}");
+        }
+        assert_eq!([0, 255].map(|place| place_of(of_place(place))), [Some(0), Some(255)]);
     }
 
     fn float(number: f64) -> Option<ClassId> {

@@ -178,18 +178,28 @@ impl AnchoredWrite {
     /// The same, of a statement whose effects with these parameters are known.
     #[must_use]
     pub fn of_effects(effects: WriteEffects, statement: &str, params: &[u8]) -> Self {
+        Self::noting(effects, statement, (params, &Arguments::of(params)), &Cell::new(false))
+    }
+
+    /// `are_asked` becomes true when more of the parameters decides it than the arguments say.
+    pub(super) fn noting(
+        effects: WriteEffects,
+        statement: &str,
+        (params, arguments): (&[u8], &Arguments),
+        are_asked: &Cell<bool>,
+    ) -> Self {
         // A text that is explained touches nothing.
         let is_known = !effects.is_anything() && !effects.ids().is_empty();
         let Some(syntax) = certain(statement).filter(|_| is_known) else { return Self::loose(effects) };
-        let (query, arguments, are_asked) = (syntax.query, Arguments::of(params), Cell::new(false));
+        let query = syntax.query;
         let Some(names) = Names::of(&query) else { return Self::loose(effects) };
         let find = |merges| {
-            let params = Params::new(params, &names, &are_asked);
-            let found = touches(&query, &names, params, &arguments, merges);
+            let params = Params::new(params, &names, are_asked);
+            let found = touches(&query, &names, params, arguments, merges);
             found.filter(|found| found.len() <= ANCHORED_MAX)
         };
         let Some(found) = find(Merges::FindOrMake) else { return Self::loose(effects) };
-        let nodes_made = nodes_made_max(&query, &arguments).filter(|_| effects.transactions_max().is_some());
+        let nodes_made = nodes_made_max(&query, arguments).filter(|_| effects.transactions_max().is_some());
         let if_made = nodes_made.and_then(|nodes| {
             let touches = find(Merges::Make)?;
             let tags = touches.iter().filter_map(AnchoredTouch::of_tag);

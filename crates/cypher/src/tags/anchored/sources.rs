@@ -9,7 +9,7 @@ use hopcache_core::tags::ClassId;
 use hopcache_packstream::{Value, decode};
 
 use crate::syntax::tree::{Expr, Operand, Sign, Tail, Term};
-use crate::tags::anchored::classes::class_of;
+use crate::tags::anchored::classes::{class_of, of_place};
 use crate::tags::anchored::env::KeyRef;
 use crate::tags::limits::CLASSES_MAX;
 
@@ -189,7 +189,7 @@ impl Source {
         let values = match self {
             Self::Unknown | Self::List(..) | Self::Map(..) => return None,
             Self::Literal(value) => vec![value],
-            Self::Parameter(name) => vec![only(arguments.0.as_ref()?, name)??],
+            Self::Parameter(name) => vec![only(arguments.values.as_ref()?, name)??],
             Self::OneOf(parts) => {
                 let mut values = Vec::new();
                 for part in parts.iter() {
@@ -236,7 +236,8 @@ impl Source {
     /// are none, or too many. Then nobody can tell what is equal to one of them.
     pub(crate) fn classes(&self, arguments: &Arguments) -> Option<Classes> {
         let values = self.values(arguments, &mut VALUES_MAX.clone())?;
-        let classes: Classes = values.into_iter().map(class_of).collect::<Option<_>>()?;
+        let classes: Classes =
+            values.into_iter().map(|value| arguments.class_of(value)).collect::<Option<_>>()?;
         (1..=CLASSES_MAX).contains(&classes.len()).then_some(classes)
     }
 
@@ -245,7 +246,7 @@ impl Source {
     pub(crate) fn classes_by(&self, key: &KeyRef, arguments: &Arguments) -> Option<Classes> {
         if *key == KeyRef::ElementId {
             let values = self.values(arguments, &mut VALUES_MAX.clone())?;
-            if !values.into_iter().all(|value| value.as_str().is_some_and(is_element_id)) {
+            if !values.into_iter().all(|value| arguments.is_element_id(value)) {
                 return None;
             }
         }
@@ -259,7 +260,7 @@ impl Source {
             return Some(Classes::new());
         }
         let values = self.values(arguments, &mut VALUES_MAX.clone())?;
-        let classes: Classes = values.into_iter().filter_map(class_of).collect();
+        let classes: Classes = values.into_iter().filter_map(|value| arguments.class_of(value)).collect();
         (classes.len() <= CLASSES_MAX).then_some(classes)
     }
 
@@ -276,7 +277,7 @@ impl Source {
         for map in maps {
             let Value::Map(entries) = map else { return None };
             for (key, value) in entries {
-                keys.entry(key).or_default().extend(class_of(value));
+                keys.entry(key).or_default().extend(arguments.class_of(value));
             }
             if keys.len() > KEYS_MAX {
                 return None;
@@ -309,7 +310,7 @@ impl std::fmt::Display for Source {
 }
 
 /// As Neo4j 5 and later write one: a number, a UUID in small letters, and a number, `4:5f0e8b3a-…-9d3c:42`.
-fn is_element_id(text: &str) -> bool {
+pub(super) fn is_element_id(text: &str) -> bool {
     let is_number = |text: &str| {
         !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -352,11 +353,41 @@ fn number(digits: &str, sign: &str) -> Source {
 
 /// The parameters of a run, decoded.
 #[derive(Debug, Clone)]
-pub(crate) struct Arguments(Option<Value>);
+pub(crate) struct Arguments {
+    values: Option<Value>,
+    /// Whether bytes stand for values that have a class ([`place`]).
+    have_places: bool,
+}
 
 impl Arguments {
     /// `params`: one PackStream map. Of anything else, and of more than [`ARGUMENTS_BYTES_MAX`], nothing is known.
     pub(crate) fn of(params: &[u8]) -> Self {
-        Self((params.len() <= ARGUMENTS_BYTES_MAX).then(|| decode(params).ok()).flatten())
+        let values = (params.len() <= ARGUMENTS_BYTES_MAX).then(|| decode(params).ok()).flatten();
+        Self { values, have_places: false }
     }
+
+    /// Of all runs whose values are these, but for those at places.
+    pub(super) const fn with_places(values: Value) -> Self {
+        Self { values: Some(values), have_places: true }
+    }
+
+    /// The class of a value: of a literal of the text, or of an argument.
+    fn class_of(&self, value: &Value) -> Option<ClassId> {
+        match value {
+            Value::Bytes(at) if self.have_places => at.first().map(|place| of_place(*place)),
+            _ => class_of(value),
+        }
+    }
+
+    fn is_element_id(&self, value: &Value) -> bool {
+        match value {
+            Value::Bytes(at) => self.have_places && at.get(1) == Some(&1),
+            _ => value.as_str().is_some_and(is_element_id),
+        }
+    }
+}
+
+/// A value that a run has at a place. No literal is of this kind.
+pub(super) fn place(place: u8, is_element_id: bool) -> Value {
+    Value::Bytes(vec![place, u8::from(is_element_id)])
 }

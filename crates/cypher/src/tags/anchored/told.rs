@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hopcache_core::limits::{COVERED_KEYS_MAX, WRITTEN_TAGS_OF_WRITE_MAX};
 use hopcache_core::tags::{
     ClassId, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, Refiner, ShapeNeed, TagId, Touched,
-    TouchedRole,
+    TouchedForm, TouchedRole,
 };
 use hopcache_core::write_position::LabelPair;
 
@@ -139,18 +139,20 @@ impl AnchoredWrite {
     /// What the write touches, in the form that nodes tell each other.
     #[must_use]
     pub fn told(&self) -> Touched {
+        self.told_form().map_or(Touched::Anything, |form| Touched::These(form.bind(|class| class)))
+    }
+
+    /// The same for all runs that differ in the classes of their values only. `None`: anything.
+    pub(super) fn told_form(&self) -> Option<TouchedForm> {
         if self.effects().is_anything() {
-            return Touched::Anything;
+            return None;
         }
         let mut refiner = Refiner::default();
         for touch in self.touches() {
             touch.refine(&mut refiner);
         }
-        let touched = refiner.finish(self.effects().ids().iter().copied());
-        if touched.tags().len() > WRITTEN_TAGS_OF_WRITE_MAX {
-            return Touched::Anything;
-        }
-        Touched::These(touched)
+        let form = refiner.form(self.effects().ids().iter().copied());
+        (form.tags().len() <= WRITTEN_TAGS_OF_WRITE_MAX).then_some(form)
     }
 }
 

@@ -29,10 +29,7 @@ impl MemoryCopy {
     }
 
     /// The answer in a rendering, which the copy does not keep.
-    ///
-    /// # Errors
-    /// [`RenderError`].
-    pub(crate) fn rendered(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
+    fn rendered(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
         if let Some(result) = self.content.as_passing() {
             return render_passing(result, id, renderer, self.own_bookmark().as_deref());
         }
@@ -41,8 +38,21 @@ impl MemoryCopy {
         in_place_if_large(form.len(), RENDER_INLINE_BYTES_MAX, || {
             // The bytes were checked when the copy was made; bytes that are no result have no rendering.
             let result = ResultSet::from_bytes(&form).map_err(|_| RenderError::BadRecords)?;
-            Ok(exact(renderer.render(id, &result, self.own_bookmark().as_deref())?))
+            self.rendered_of(id, &result, renderer)
         })
+    }
+
+    /// The same of the result that it is a copy of.
+    ///
+    /// # Errors
+    /// [`RenderError`].
+    pub(crate) fn rendered_of(
+        &self,
+        id: RenderingId,
+        result: &ResultSet,
+        renderer: &dyn Renderer,
+    ) -> Result<Bytes, RenderError> {
+        Ok(exact(renderer.render(id, result, self.own_bookmark().as_deref())?))
     }
 
     /// The bookmark that covers its read.

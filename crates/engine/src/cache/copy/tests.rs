@@ -172,7 +172,7 @@ fn a_copy_keeps_the_rendering_of_a_hit_and_none_before() {
     let result = result_of(Bytes::from_static(&[0x91, 0x01]));
     let (copy, id) = (MemoryCopy::new(&result, times(1_000), None, TAGS), RenderingId(1));
     let bare = copy.weight_bytes();
-    let body = copy.rendered(id, &Verbatim).unwrap();
+    let body = copy.rendered_of(id, &result, &Verbatim).unwrap();
     assert!(copy.is_small() && !copy.has_rendering(id) && copy.weight_bytes() == bare);
     assert_eq!(copy.rendering(id, &Verbatim), Ok(body));
     assert!(copy.has_rendering(id) && copy.weight_bytes() > bare);

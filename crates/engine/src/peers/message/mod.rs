@@ -23,6 +23,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::Holder;
 use hopcache_core::proof::{CountedWrite, IdRange, SettledIds};
+use hopcache_core::ring::RingEpoch;
 use hopcache_core::wire::{BadForm, WIRE_VERSION, append, at_most, from_bytes, piece};
 use hopcache_core::write_position::{WriteEvent, WriteRecord};
 use hopcache_learning::fields::Fields;
@@ -34,7 +35,7 @@ use crate::model::order::Launch;
 use crate::model::ports::{CursorDigest, Scope};
 
 pub use asked::{ForwardedAsk, encode_ask};
-pub use moved::{MovedValue, decode_moved, encode_moved};
+pub use moved::{FormerAnswer, MovedValue, decode_moved, encode_moved};
 pub use observed::{Observation, ObservationBatch, ObservedQuery, observed_pages};
 pub use order::SentOrder;
 pub use query::{FactsOf, Lexicon};
@@ -72,12 +73,14 @@ pub enum Question {
     Purge(Scope),
     /// Asks for the state of memory and flights for a key. The answer is an [`Inspection`](crate::inspection::Inspection).
     Inspect(QueryKey),
-    /// The value of a key that the asker owns now. The answer is a [`MovedValue`], if there is a value.
+    /// The value of a key that the asker owns now. The answer is a [`FormerAnswer`].
     Wanted {
         /// The key.
         key: QueryKey,
         /// How much of the invalidation log the asker has read.
         log: CursorDigest,
+        /// The asker's ring.
+        ring: RingEpoch,
     },
     /// A leaving node's facts of keys that the asked node will own. The answer is the number of keys.
     Plans(#[serde(deserialize_with = "at_most::<_, _, HANDOVER_PLANS_MAX>")] Vec<(QueryKey, KeyPlan)>),
