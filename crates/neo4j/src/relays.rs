@@ -15,6 +15,7 @@ use hopcache_bolt::{Address, Auth, Dialect, Interrupted, OpenError, Relay, Relay
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
 use hopcache_core::routing_table::{MemberFault, MemberName, TableKey};
+use hopcache_core::time::MonoTime;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
 use parking_lot::Mutex;
@@ -22,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::ResultBudget;
-use super::fault;
+use super::fault::{self, READ_ONLY_CODE};
 use super::gate::Gate;
 use super::marker::Marker;
 use super::members::{Member, Members, Tries, Whom};
@@ -57,6 +58,8 @@ struct MemberBehind {
     members: Arc<Members>,
     member: Arc<Member>,
     key: TableKey,
+    /// When the cluster's table named the member.
+    chosen: MonoTime,
 }
 
 /// All relays of this node.
@@ -190,7 +193,8 @@ impl Relays {
                 let mut tries = Tries::within(Duration::from_millis(limits::ROUTING_WAIT_MS_MAX));
                 let member = members.leader(&whom, &mut tries).await?;
                 let key = members.key_of(&whom);
-                (member.server(), Some(MemberBehind { members: Arc::clone(members), member, key }))
+                let (members, chosen) = (Arc::clone(members), members.now());
+                (member.server(), Some(MemberBehind { members, member, key, chosen }))
             }
         };
         server.gate.check()?;
@@ -394,12 +398,16 @@ pub struct LentRelay {
 
 impl LentRelay {
     /// Takes note of a failure of Neo4j, whose code `code` reads. In a cluster it may say that its member does not lead the
-    /// database, or does not serve it: the next relay then leads elsewhere. Returns what it says.
+    /// database, or does not serve it: the next relay then leads elsewhere. Returns what it says. That the database is read-only says
+    /// nothing of the member.
     pub fn saw_failure(&self, code: impl FnOnce() -> String) -> Option<MemberFault> {
         let behind = self.behind.as_ref()?;
-        let fault = MemberFault::of_code(&code())?;
+        let code = code();
+        let fault = MemberFault::of_code(&code)?;
         behind.failed(fault);
-        Some(fault)
+        let MemberBehind { members, member, key, chosen } = behind;
+        let is_read_only = code == READ_ONLY_CODE && members.is_read_only(key, member.name(), *chosen);
+        (!is_read_only).then_some(fault)
     }
 
     /// The member of a cluster that it leads to.
