@@ -74,7 +74,7 @@ impl Member {
 /// Databases with a refusal that is remembered. Beyond them all are forgotten: a client then runs its transaction once more in vain.
 const READ_ONLY_MAX: usize = 256;
 /// For how long: as long as drivers repeat a transaction.
-const READ_ONLY_KNOWN_MS: u64 = 60_000;
+const READ_ONLY_KNOWN: Duration = Duration::from_secs(60);
 
 /// For whom, and for which database, a member is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +132,7 @@ pub struct Members {
     started: Instant,
     last_leader: Mutex<Option<MemberName>>,
     /// By database: the member that has refused a transaction as read-only last, and when.
-    read_only: Mutex<BTreeMap<TableKey, (MemberName, MonoTime)>>,
+    read_only: Mutex<BTreeMap<TableKey, (MemberName, Instant)>>,
 }
 
 impl Members {
@@ -302,15 +302,13 @@ impl Members {
 
     /// A member has refused a transaction as in a read-only database. Whether the database is that: the cluster was asked anew since the
     /// member's last such refusal, and named it again. `chosen` is when it was.
-    pub(crate) fn is_read_only(&self, key: &TableKey, member: &MemberName, chosen: MonoTime) -> bool {
+    pub(crate) fn is_read_only(&self, key: &TableKey, member: &MemberName, chosen: Instant) -> bool {
         let mut refused = self.read_only.lock();
         if refused.len() >= READ_ONLY_MAX && !refused.contains_key(key) {
             refused.clear();
         }
-        let last = refused.insert(key.clone(), (Arc::clone(member), self.now()));
-        last.is_some_and(|(name, at)| {
-            name == *member && at < chosen && chosen.since(at) < Millis(READ_ONLY_KNOWN_MS)
-        })
+        let last = refused.insert(key.clone(), (Arc::clone(member), Instant::now()));
+        last.is_some_and(|(name, at)| name == *member && at < chosen && chosen - at < READ_ONLY_KNOWN)
     }
 
     /// The member that speaks for the cluster where no database is meant: the last leader, else the seed.
@@ -457,7 +455,7 @@ impl Members {
         self.others.lock().retain(|name, _| in_use.contains(name));
     }
 
-    pub(crate) fn now(&self) -> MonoTime {
+    fn now(&self) -> MonoTime {
         MonoTime::default() + Millis::from(self.started.elapsed())
     }
 }

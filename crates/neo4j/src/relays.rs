@@ -15,7 +15,6 @@ use hopcache_bolt::{Address, Auth, Dialect, Interrupted, OpenError, Relay, Relay
 use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits;
 use hopcache_core::routing_table::{MemberFault, MemberName, TableKey};
-use hopcache_core::time::MonoTime;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::OriginFault;
 use parking_lot::Mutex;
@@ -59,7 +58,7 @@ struct MemberBehind {
     member: Arc<Member>,
     key: TableKey,
     /// When the cluster's table named the member.
-    chosen: MonoTime,
+    chosen: Instant,
 }
 
 /// All relays of this node.
@@ -193,7 +192,7 @@ impl Relays {
                 let mut tries = Tries::within(Duration::from_millis(limits::ROUTING_WAIT_MS_MAX));
                 let member = members.leader(&whom, &mut tries).await?;
                 let key = members.key_of(&whom);
-                let (members, chosen) = (Arc::clone(members), members.now());
+                let (members, chosen) = (Arc::clone(members), Instant::now());
                 (member.server(), Some(MemberBehind { members, member, key, chosen }))
             }
         };
