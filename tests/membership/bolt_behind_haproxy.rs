@@ -13,7 +13,7 @@ use crate::support::authority::Authority;
 use crate::support::bolt_client::BoltClient;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::haproxy::{Haproxy, LISTED};
-use crate::support::{environment, say, until};
+use crate::support::{environment, http, say, until};
 
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// The first bytes of a connection: a header of version 1 that names somebody.
@@ -116,6 +116,12 @@ async fn a_node_hears_the_clients_own_address_from_its_balancer_only() {
         shown.contains("hopcache_client") && shown.contains(" at 127.0.0.77 through node-"),
         "D5: {shown}"
     );
+    let statement = "SHOW TRANSACTIONS YIELD metaData, currentQuery WHERE currentQuery CONTAINS 'by HTTP' RETURN metaData";
+    let body = json!({ "statement": statement }).to_string();
+    let headers = format!("{}user-agent: e2e/1\r\n", http::login());
+    let request = http::post("/db/neo4j/query/v2", &headers, &body);
+    let shown = http::ask(cluster.nodes[0].addrs.client, &request).await.unwrap().json().to_string();
+    assert!(shown.contains("e2e/1 at 127.0.0.1 through node-"), "D5 over HTTP: {shown}");
 
     // Not the balancer: with the header, it is refused; without one, it is a client as any other.
     let node = cluster.nodes[0].addrs.bolt;

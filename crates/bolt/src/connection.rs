@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_packstream::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -13,6 +14,7 @@ use crate::auth::Auth;
 use crate::error::{Failure, OpenError};
 use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
+use crate::pull_size::Pulled;
 use crate::roots::Roots;
 use crate::server::Version;
 use crate::transport::{self, Duplex};
@@ -45,7 +47,7 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// For RESET, LOGOFF with LOGON, and GOODBYE: each a write and at most three small reads.
     pub exchange_timeout: Duration,
-    /// Records asked for by one PULL, at least 1.
+    /// Records that the first PULL of a result asks for, at least 1. The next ones ask for up to ten times as many.
     pub pull_rows: u32,
     /// The longest silence of a server that names none in its answer to HELLO: then the connection breaks.
     pub silence_max: Duration,
@@ -61,8 +63,7 @@ impl Default for Options {
             user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: Duration::from_secs(5),
             exchange_timeout: Duration::from_secs(2),
-            // As drivers ask. Neo4j holds so many records for a client that is slower than itself: 10,000 of 20 KB took all of a
-            // server's direct memory.
+            // As drivers ask.
             pull_rows: 1_000,
             silence_max: SILENCE_MAX,
             roots: Roots::of_system(),
@@ -88,6 +89,10 @@ pub struct Connection {
     pub(crate) stream: BufReader<WatchedStream>,
     pub(crate) state: State,
     pub(crate) options: Options,
+    /// The records of the open result so far.
+    pub(crate) pulled: Pulled,
+    /// A large record that was read, and is the next one of the rest.
+    pub(crate) kept_record: Option<Bytes>,
     version: Version,
     server: String,
     auth: Auth,
@@ -166,6 +171,8 @@ impl Connection {
             stream,
             state: State::InExchange,
             options: options.clone(),
+            pulled: Pulled::default(),
+            kept_record: None,
             version,
             server: String::new(),
             auth: auth.clone(),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_packstream::{Reader, Token, Value};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -11,6 +12,7 @@ use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, has_message, read_message, write_messages};
 use crate::message::{self, Response};
+use crate::pull_size::Pulled;
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
 use crate::request_bytes;
 use crate::run::{ClosingStatement, NoTap, RecordTap, ResultEnd, Room, Run, Unbounded, WholeResult};
@@ -150,12 +152,13 @@ impl Connection {
         named: &mut Option<Vec<String>>,
         records: &mut Records<'_>,
     ) -> Result<WholeResult, RunFault> {
-        let pull = message::pull(self.options.pull_rows.max(1));
+        self.pulled = Pulled::default();
+        let pull = message::pull(self.pulled.next_rows(self.options.pull_rows));
         if closing.is_none() {
-            write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
+            write_messages(&mut self.stream, &[message::run(run), pull]).await?;
         } else {
             let within = request_bytes::run(run.statement, run.params, &Value::Map(Vec::new()));
-            write_messages(&mut self.stream, &[message::begin_of(run), within, pull.clone()]).await?;
+            write_messages(&mut self.stream, &[message::begin_of(run), within, pull]).await?;
             self.read_run_answer().await?;
         }
         let mut metadata = self.read_run_answer().await?;
@@ -168,7 +171,8 @@ impl Connection {
             if end.get("has_more") != Some(&Value::Bool(true)) {
                 return finish(fields, records, metadata, end);
             }
-            write_messages(&mut self.stream, std::slice::from_ref(&pull)).await?;
+            let pull = message::pull(self.pulled.next_rows(self.options.pull_rows));
+            write_messages(&mut self.stream, &[pull]).await?;
         }
     }
 
@@ -224,7 +228,16 @@ impl Connection {
                 StreamFault::TooLarge => records.too_large(),
             })?;
             let values = match message::read(&bytes).map_err(RunFault::Protocol)? {
-                Response::Record { values, .. } => values,
+                Response::Record { values, list } => {
+                    self.pulled.add(list.len());
+                    if records.leaves_to_rest(list.len()) {
+                        let list_at = bytes.len() - list.len();
+                        self.kept_record = Some(Bytes::from(bytes).slice(list_at..));
+                        let fault = records.too_large();
+                        return self.left_open(records, fault);
+                    }
+                    values
+                }
                 Response::Success(metadata) => return Ok(metadata),
                 Response::Failure(failure) => return Err(RunFault::Failed(failure)),
                 Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),

@@ -28,6 +28,7 @@ mod exchange;
 mod framing;
 mod message;
 mod open_result;
+mod pull_size;
 mod records;
 mod relay;
 mod relay_exchange;

@@ -186,7 +186,10 @@ fn write_options(writer: &mut Writer, run: &Run<'_>) {
     if !run.metadata.is_empty() {
         writer.string("tx_metadata");
         writer.map(run.metadata.len());
-        write_pairs(writer, run.metadata);
+        for (name, value) in run.metadata {
+            writer.string(name);
+            writer.value(value);
+        }
     }
 }
 
@@ -362,7 +365,7 @@ mod tests {
             mode: Mode::Read,
             server_timeout: Some(Duration::from_secs(2)),
             bookmarks: &bookmarks,
-            metadata: &[("traceparent", "00-1-2-01")],
+            metadata: &[("traceparent".to_owned(), "00-1-2-01".into()), ("n".to_owned(), Value::Int(7))],
             impersonated: Some("other"),
             ..sample()
         };

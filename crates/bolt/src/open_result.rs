@@ -1,6 +1,7 @@
 //! The rest of a result that a run has left open: records in pieces, as fast as the caller takes them, without a bound
 //! and without a deadline.
 
+use bytes::Bytes;
 use hopcache_packstream::Value;
 
 use crate::connection::{Connection, State};
@@ -9,7 +10,7 @@ use crate::error::{RunError, RunFault};
 use crate::exchange::ended;
 use crate::framing::{StreamFault, has_record, read_message, write_messages};
 use crate::message::{self, Response};
-use crate::records::RECORD_BYTES_MAX;
+use crate::records::{MOVED_BYTES_MIN, RECORD_BYTES_MAX};
 use crate::run::{Left, ResultEnd};
 
 /// Bytes of records after which a piece ends.
@@ -19,7 +20,7 @@ const PIECE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     /// Records, one behind the other; at least one.
-    Records(Vec<u8>),
+    Records(Bytes),
     /// There are no more.
     End(ResultEnd),
 }
@@ -41,18 +42,37 @@ impl Connection {
     }
 
     async fn piece(&mut self, left: Left) -> Result<Piece, RunFault> {
+        if let Some(large) = self.kept_record.take().filter(|_| left == Left::Pulled) {
+            return Ok(Piece::Records(large));
+        }
         let mut records = Vec::new();
         loop {
             if records.len() >= PIECE_BYTES || (!records.is_empty() && !has_record(&self.stream)) {
-                return Ok(Piece::Records(records));
+                return Ok(Piece::Records(records.into()));
             }
             let bytes = read_message(&mut self.stream, RECORD_BYTES_MAX).await.map_err(too_large)?;
             match message::read(&bytes).map_err(RunFault::Protocol)? {
-                Response::Record { list, .. } if left == Left::Pulled => append(&mut records, list).await,
-                Response::Record { .. } => {}
+                Response::Record { list, .. } => {
+                    self.pulled.add(list.len());
+                    let list_at = bytes.len() - list.len();
+                    if left == Left::Discarded {
+                        continue;
+                    }
+                    if list.len() < MOVED_BYTES_MIN {
+                        append(&mut records, list).await;
+                        continue;
+                    }
+                    // It is not copied, and has a piece of its own.
+                    let large = Bytes::from(bytes).slice(list_at..);
+                    if records.is_empty() {
+                        return Ok(Piece::Records(large));
+                    }
+                    self.kept_record = Some(large);
+                    return Ok(Piece::Records(records.into()));
+                }
                 Response::Success(end) if end.get("has_more") == Some(&Value::Bool(true)) => {
                     let next = match left {
-                        Left::Pulled => message::pull(self.options.pull_rows.max(1)),
+                        Left::Pulled => message::pull(self.pulled.next_rows(self.options.pull_rows)),
                         Left::Discarded => message::discard_all(),
                     };
                     write_messages(&mut self.stream, &[next]).await?;

@@ -14,8 +14,8 @@ use crate::run::{RecordTap, Room};
 pub(crate) const METADATA_BYTES_MAX: usize = 2 << 20;
 /// Largest record of a result whose rest the caller takes: as large as one that a relay passes on.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
-/// From this size on, the first record of a result is not copied: its message becomes the records.
-const MOVED_BYTES_MIN: usize = 64 << 10;
+/// From this size on, the first record of a result or of a piece is not copied: its message becomes the records.
+pub(crate) const MOVED_BYTES_MIN: usize = 64 << 10;
 /// The bytes that a RECORD message adds to its list: marker and signature.
 const RECORD_OVERHEAD_BYTES: usize = 2;
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -112,6 +112,12 @@ impl<'a> Records<'a> {
     /// Whether a result is still coming, and the run's time is nearly over.
     pub(crate) fn is_nearly_late(&self) -> bool {
         self.rows > 0 && self.tap.takes_rest() && Instant::now() >= self.rest_from
+    }
+
+    /// Whether a record of so many bytes is left to who takes the rest: it has no room here, and copies of it cost much.
+    pub(crate) fn leaves_to_rest(&self, bytes: usize) -> bool {
+        let has_room = bytes <= self.bytes_max.saturating_sub(self.len());
+        bytes >= MOVED_BYTES_MIN && !has_room && self.tap.takes_rest()
     }
 
     /// Takes a record. Returns whether there was room for it.

@@ -32,8 +32,8 @@ pub struct Run<'a> {
     pub server_timeout: Option<Duration>,
     /// Bookmarks to wait for.
     pub bookmarks: &'a [String],
-    /// Transaction metadata (`tx_metadata`), as text, for example a `traceparent`.
-    pub metadata: &'a [(&'a str, &'a str)],
+    /// Transaction metadata (`tx_metadata`), for example a `traceparent`. Each name once.
+    pub metadata: &'a [(String, Value)],
     /// User to act as (`imp_user`).
     pub impersonated: Option<&'a str>,
     /// Most bytes of records that are read.

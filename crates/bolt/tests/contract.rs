@@ -191,10 +191,11 @@ async fn database_metadata_and_bookmarks_reach_the_server() {
     let bookmarks = [written.bookmark.expect("a write has a bookmark")];
     let text = "SHOW TRANSACTIONS YIELD metaData, currentQuery, database
                 WHERE currentQuery CONTAINS 'metaData.traceparent' RETURN metaData.traceparent, database";
-    let metadata = [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")];
+    let metadata =
+        [("traceparent".to_owned(), Value::from("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))];
     let run = Run { bookmarks: &bookmarks, metadata: &metadata, database: Some("neo4j"), ..statement(text) };
     let finished = connection.run(&run).await.unwrap();
-    assert_eq!(rows(&finished), [[Value::from(metadata[0].1), "neo4j".into()]]);
+    assert_eq!(rows(&finished), [[metadata[0].1.clone(), "neo4j".into()]]);
     assert_eq!(finished.summary.get("db"), Some(&Value::from("neo4j")));
 
     let bad = ["not a bookmark".to_owned()];

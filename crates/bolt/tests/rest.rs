@@ -8,6 +8,8 @@ use super::support::{
 use hopcache_bolt::{Auth, Connection, Left, Piece, RecordTap, Run, RunFault};
 use hopcache_packstream::Value;
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Keeps what it sees.
 struct Tap {
     seen: Vec<u8>,
@@ -123,6 +125,72 @@ async fn a_failure_behind_the_rest_is_told_as_it_came() {
     assert_eq!(failed.code, "Neo.ClientError.Statement.X");
     assert_eq!(failed.as_sent[..2], [0xB1, 0x7F]);
     assert!(!connection.is_ready());
+}
+
+/// How many records a PULL asks for.
+fn asked(request: &[u8]) -> Value {
+    hopcache_packstream::decode(&request[2..]).unwrap().get("n").unwrap().clone()
+}
+
+/// A far server costs a round trip for each PULL. Only what is long is asked for in small parts, while the run goes on and behind it.
+#[tokio::test]
+async fn what_is_short_is_pulled_in_larger_parts() {
+    let long = record(vec![Value::from("x".repeat(40_000).as_str())]);
+    for (row, taken, next) in [(rows(0..1), false, 10_000), (rows(0..1), true, 10_000), (long, true, 1_000)] {
+        let batch = row.repeat(1_000);
+        let mut script = greeted();
+        script.extend([Step::Expect(RUN), Step::Expect(PULL)]);
+        script.push(Step::Send([columns(&["n"]), batch.clone(), more()].concat()));
+        script.extend([Step::Expect(PULL), Step::Send([batch, end()].concat())]);
+        let (address, server) = serve(script).await;
+        let mut connection = open(&address).await;
+        let mut tap = Tap { seen: Vec::new(), takes_rest: taken };
+        let bytes_max = if taken { 20 } else { usize::MAX };
+        let run = Run { bytes_max, ..statement("RETURN n") };
+        let ended = connection.run_tapped(&run, &Unbounded, &mut tap).await;
+        assert_eq!(ended.is_err(), taken);
+        while taken && matches!(connection.rest(Left::Pulled).await, Ok(Piece::Records(_))) {}
+        drop(connection);
+        let requests = server.await.unwrap();
+        let pulls: Vec<_> =
+            requests.iter().filter(|request| request[1] == PULL).map(|pull| asked(pull)).collect();
+        assert_eq!(pulls, [Value::Int(1_000), Value::Int(next)]);
+    }
+}
+
+/// A record of many bytes is copied nowhere: who takes the rest gets it as a piece of its own, in its place.
+#[tokio::test]
+async fn a_large_record_is_a_piece_of_its_own() {
+    let text = |first: char| vec![Value::from(first.to_string().repeat(100_000).as_str())];
+    let answer = [
+        columns(&["n"]),
+        rows(0..2),
+        record(text('a')),
+        rows(2..4),
+        record(text('b')),
+        record(text('c')),
+        rows(4..5),
+        end(),
+    ];
+    for left in [Left::Pulled, Left::Discarded] {
+        let mut script = greeted();
+        script.extend([Step::Expect(RUN), Step::Expect(PULL), Step::Send(answer.concat()), Step::Hang]);
+        let (address, _server) = serve(script).await;
+        let mut connection = open(&address).await;
+        let mut tap = Tap { seen: Vec::new(), takes_rest: true };
+        let error = connection.run_tapped(&small(DAY), &Unbounded, &mut tap).await.unwrap_err();
+        assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
+        assert_eq!(tap.seen, lists(0..2), "it is left to who takes the rest");
+        let (mut rest, mut own) = (Vec::new(), 0);
+        while let Piece::Records(records) = connection.rest(left).await.unwrap() {
+            own +=
+                usize::from([kept(text('a')), kept(text('b')), kept(text('c'))].contains(&records.to_vec()));
+            rest.extend(records);
+        }
+        let all = [kept(text('a')), lists(2..4), kept(text('b')), kept(text('c')), lists(4..5)].concat();
+        assert_eq!((rest, own), if left == Left::Pulled { (all, 3) } else { (Vec::new(), 0) });
+        assert!(connection.is_ready());
+    }
 }
 
 /// A statement that brings a record now and then: before its time is over its client takes it.

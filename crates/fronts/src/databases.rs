@@ -293,6 +293,7 @@ impl Asker {
             bytes_max: ANSWER_BYTES_MAX,
             traceparent: None,
             class: RunClass::Bypass,
+            metadata: None,
             live: None,
             times: FetchTimes::default(),
         };

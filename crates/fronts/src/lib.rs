@@ -2,6 +2,7 @@
 //! keys and transactions.
 
 pub mod bolt_front;
+mod client_name;
 pub mod credentials;
 pub mod databases;
 pub(crate) mod discovery;

@@ -119,6 +119,7 @@ fn question(identity: Arc<Identity>, timeout_ms: Millis) -> OriginRun {
         bytes_max: ANSWER_BYTES_MAX,
         traceparent: None,
         class: RunClass::Bypass,
+        metadata: None,
         live: None,
         times: FetchTimes::default(),
     }

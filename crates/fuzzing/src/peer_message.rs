@@ -301,6 +301,7 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
             traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
             run_ms_max: None,
             is_forwarded: false,
+            metadata: None,
             live: None,
             client: None,
             session: Some(SessionTag([4; 16])),

@@ -172,7 +172,7 @@ impl BoltOrigin {
         }
         let (carried, bookmarks) = newest.carried_by(run, lent.opened());
         let begun = Instant::now();
-        let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
+        let metadata = run.transaction_metadata();
         let left = deadline.saturating_duration_since(Instant::now());
         let bolt_run = Run {
             statement: text,
@@ -182,7 +182,7 @@ impl BoltOrigin {
             timeout: left,
             server_timeout: live::server_timeout(run, left),
             bookmarks: &bookmarks,
-            metadata: traceparent.as_ref().map_or(&[], |pairs| &pairs[..]),
+            metadata: &metadata,
             impersonated: run.impersonated.as_deref(),
             bytes_max: run.bytes_max,
         };

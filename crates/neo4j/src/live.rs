@@ -148,7 +148,7 @@ impl LiveRest for OpenResult {
     async fn next(&mut self, is_wanted: bool) -> LivePiece {
         let left = if is_wanted { Left::Pulled } else { Left::Discarded };
         match self.connection.rest(left).await {
-            Ok(Piece::Records(records)) => LivePiece::Records(records.into()),
+            Ok(Piece::Records(records)) => LivePiece::Records(records),
             Ok(Piece::End(ended)) => LivePiece::End(Ok(self.summary(ended))),
             Err(error) => {
                 let as_sent = as_sent(&error.fault);

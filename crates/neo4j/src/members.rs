@@ -71,6 +71,11 @@ impl Member {
     }
 }
 
+/// Databases with a refusal that is remembered. Beyond them all are forgotten: a client then runs its transaction once more in vain.
+const READ_ONLY_MAX: usize = 256;
+/// For how long: as long as drivers repeat a transaction.
+const READ_ONLY_KNOWN: Duration = Duration::from_secs(60);
+
 /// For whom, and for which database, a member is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whom<'a> {
@@ -126,6 +131,8 @@ pub struct Members {
     unanswered: Mutex<Option<(TableKey, MonoTime, OriginFault)>>,
     started: Instant,
     last_leader: Mutex<Option<MemberName>>,
+    /// By database: the member that has refused a transaction as read-only last, and when.
+    read_only: Mutex<BTreeMap<TableKey, (MemberName, Instant)>>,
 }
 
 impl Members {
@@ -147,6 +154,7 @@ impl Members {
             unanswered: Mutex::default(),
             started: Instant::now(),
             last_leader: Mutex::default(),
+            read_only: Mutex::default(),
         })
     }
 
@@ -290,6 +298,17 @@ impl Members {
     pub(crate) fn failed(&self, key: &TableKey, member: &str, fault: MemberFault) {
         tracing::debug!(member, ?fault, "a member of the cluster failed");
         self.tables.lock().failed(key, member, fault);
+    }
+
+    /// A member has refused a transaction as in a read-only database. Whether the database is that: the cluster was asked anew since the
+    /// member's last such refusal, and named it again. `chosen` is when it was.
+    pub(crate) fn is_read_only(&self, key: &TableKey, member: &MemberName, chosen: Instant) -> bool {
+        let mut refused = self.read_only.lock();
+        if refused.len() >= READ_ONLY_MAX && !refused.contains_key(key) {
+            refused.clear();
+        }
+        let last = refused.insert(key.clone(), (Arc::clone(member), Instant::now()));
+        last.is_some_and(|(name, at)| name == *member && at < chosen && chosen - at < READ_ONLY_KNOWN)
     }
 
     /// The member that speaks for the cluster where no database is meant: the last leader, else the seed.

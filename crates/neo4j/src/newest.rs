@@ -283,6 +283,7 @@ mod tests {
             bytes_max: 1_000,
             traceparent: None,
             class: RunClass::Miss,
+            metadata: None,
             live: None,
             times: FetchTimes::default(),
         }

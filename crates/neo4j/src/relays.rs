@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::ResultBudget;
-use super::fault;
+use super::fault::{self, READ_ONLY_CODE};
 use super::gate::Gate;
 use super::marker::Marker;
 use super::members::{Member, Members, Tries, Whom};
@@ -57,6 +57,8 @@ struct MemberBehind {
     members: Arc<Members>,
     member: Arc<Member>,
     key: TableKey,
+    /// When the cluster's table named the member.
+    chosen: Instant,
 }
 
 /// All relays of this node.
@@ -190,7 +192,8 @@ impl Relays {
                 let mut tries = Tries::within(Duration::from_millis(limits::ROUTING_WAIT_MS_MAX));
                 let member = members.leader(&whom, &mut tries).await?;
                 let key = members.key_of(&whom);
-                (member.server(), Some(MemberBehind { members: Arc::clone(members), member, key }))
+                let (members, chosen) = (Arc::clone(members), Instant::now());
+                (member.server(), Some(MemberBehind { members, member, key, chosen }))
             }
         };
         server.gate.check()?;
@@ -394,12 +397,16 @@ pub struct LentRelay {
 
 impl LentRelay {
     /// Takes note of a failure of Neo4j, whose code `code` reads. In a cluster it may say that its member does not lead the
-    /// database, or does not serve it: the next relay then leads elsewhere. Returns what it says.
+    /// database, or does not serve it: the next relay then leads elsewhere. Returns what it says. That the database is read-only says
+    /// nothing of the member.
     pub fn saw_failure(&self, code: impl FnOnce() -> String) -> Option<MemberFault> {
         let behind = self.behind.as_ref()?;
-        let fault = MemberFault::of_code(&code())?;
+        let code = code();
+        let fault = MemberFault::of_code(&code)?;
         behind.failed(fault);
-        Some(fault)
+        let MemberBehind { members, member, key, chosen } = behind;
+        let is_read_only = code == READ_ONLY_CODE && members.is_read_only(key, member.name(), *chosen);
+        (!is_read_only).then_some(fault)
     }
 
     /// The member of a cluster that it leads to.

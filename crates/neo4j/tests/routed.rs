@@ -13,6 +13,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault, OriginRun, RunBookmarks, WriteOf};
 use hopcache_neo4j::bolt::{BoltSettings, Login, SharedOrigin};
+use hopcache_neo4j::fault::READ_ONLY_CODE;
 use hopcache_neo4j::members::Members;
 use hopcache_neo4j::newest::NewestPositions;
 use hopcache_neo4j::relays::Relays;
@@ -280,6 +281,31 @@ async fn relays_lead_to_the_leader() {
     assert_eq!(refused(WRITE).await, None);
     assert_eq!(stage.cluster.written(1), [7, 7]);
     assert_eq!(stage.cluster.counts(2)[1], 1);
+}
+
+/// A member that does not lead refuses in the same words as the leader of a read-only database. It leads if the cluster, asked anew,
+/// names it again. What was lent before the refusal shows nothing.
+#[tokio::test]
+async fn a_read_only_database_is_told_from_a_member_that_does_not_lead() {
+    let stage = Stage::start().await;
+    let relays = Relays::of_cluster(Arc::clone(&stage.members), SharedOrigin::new(4));
+    let user = identity("x");
+    let lent = async |database| relays.lend(&user, Version::new(5, 4), (Some(database), None)).await.unwrap();
+    let refused = || READ_ONLY_CODE.to_owned();
+    let (first, beside) = (lent("neo4j").await, lent("neo4j").await);
+    assert_eq!(first.saw_failure(refused), Some(MemberFault::NotLeader));
+    assert_eq!(beside.saw_failure(refused), Some(MemberFault::NotLeader), "of the same table");
+    let again = lent("neo4j").await;
+    assert_eq!(again.member(), first.member());
+    assert_eq!(again.saw_failure(refused), None, "it is read-only");
+    assert_eq!(
+        again.saw_failure(|| "Neo.ClientError.Cluster.NotALeader".to_owned()),
+        Some(MemberFault::NotLeader)
+    );
+    stage.cluster.elect(Some(2));
+    let elsewhere = lent("neo4j").await;
+    assert_ne!(elsewhere.member(), first.member());
+    assert_eq!(elsewhere.saw_failure(refused), Some(MemberFault::NotLeader), "another member");
 }
 
 /// This node has met neither the write nor the election. The former leader lags: what it says is not believed, and what it

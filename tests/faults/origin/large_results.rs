@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::{ask, assert_nothing_stored, counted, crowd, one_node, slowest};
 use crate::support::cluster::Cluster;
@@ -113,6 +114,64 @@ fn assert_whole(replies: &[Reply]) {
     }
 }
 
+/// Records of 20 MiB, of a read that is never cached: they stream as well. Their JSON is made in pieces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn large_records_of_what_is_never_cached_stream() {
+    let cluster = one_node("ttl = \"10m\"", "").await;
+    let large = "UNWIND range(1, 4) AS i RETURN i, reduce(s = 'F29 w', n IN range(1, 22) | s + s) AS blob, date() AS d";
+    for (asked, runs) in [(1, 2), (2, 3)] {
+        let reply = crowd(&cluster, large, 1).await.remove(0);
+        assert_eq!(reply.status, 202, "{}", reply.head);
+        assert!(reply.header("cache-status").contains("detail=too-large"), "{}", reply.head);
+        let body = reply.json();
+        let rows = body["data"]["values"].as_array().unwrap();
+        let sizes: Vec<_> = rows.iter().map(|row| (row[0].as_i64(), row[1].as_str().map(str::len))).collect();
+        assert_eq!(sizes, [1, 2, 3, 4].map(|i| (Some(i), Some(5 << 22))), "{}", body["errors"]);
+        assert_eq!(body["bookmarks"].as_array().map(Vec::len), Some(1), "{}", reply.head);
+        assert_eq!(cluster.proxy.runs("F29 w"), runs, "answer {asked}: the bound is looked for once");
+    }
+    assert_nothing_stored(&cluster).await;
+}
+
+/// A client that has read this much of its answer, and reads no further.
+async fn stalled(cluster: &Cluster, request: &[u8], bytes: usize) -> TcpStream {
+    let mut client = http::connect(cluster.nodes[0].addrs.client).await.unwrap();
+    client.write_all(request).await.unwrap();
+    let (mut part, mut read_bytes) = (vec![0; 1 << 16], 0);
+    while read_bytes < bytes {
+        let more = client.read(&mut part).await.unwrap();
+        assert!(more > 0, "it ended after {read_bytes} bytes");
+        read_bytes += more;
+    }
+    client
+}
+
+/// I9: records of 20 MiB that slow clients read share the room of answers, 128 MiB. Who finds none is told behind what it has got, and it is
+/// counted. When they have gone, there is room again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn slow_readers_of_large_records_share_a_room() {
+    let cluster = one_node("ttl = \"10m\"", "").await;
+    let large = "UNWIND range(1, 4) AS i RETURN i, reduce(s = 'F29 v', n IN range(1, 22) | s + s) AS blob";
+    let whole = |reply: &Reply| reply.json()["data"]["values"].as_array().map(Vec::len) == Some(4);
+    assert!(whole(&crowd(&cluster, large, 1).await[0]), "alone");
+    let request = http::query(large, &json!({}));
+    let mut slow = Vec::new();
+    for _ in 0..6 {
+        slow.push(stalled(&cluster, &request, 1 << 20).await);
+    }
+    let reply = crowd(&cluster, large, 1).await.remove(0);
+    assert_eq!(reply.status, 202, "{}", reply.head);
+    let code = "Hopcache.TransientError.TooManyAnswers";
+    assert_eq!(reply.json()["errors"][0]["code"], code, "{} bytes", reply.body.len());
+    let refused = counted(&cluster, "hopcache_requests_total", "class=\"bypass\",status=\"503\"").await;
+    assert_eq!(refused, 1.0);
+    drop(slow);
+    until("there is room again", Duration::from_secs(20), async || {
+        whole(&crowd(&cluster, large, 1).await.remove(0))
+    })
+    .await;
+}
+
 /// A failure behind the first rows stands behind them in the body, with Neo4j's code. A client that leaves ends its run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_streamed_result_tells_its_failure_and_ends_with_its_client() {
@@ -130,18 +189,12 @@ async fn a_streamed_result_tells_its_failure_and_ends_with_its_client() {
     assert_eq!(body["errors"][0]["code"], "Neo.ClientError.Statement.ArithmeticError", "{}", reply.head);
     assert_eq!(body["data"]["values"].as_array().map(Vec::len), Some(4_499), "the rows before it");
     assert!(body.get("bookmarks").is_none());
+    let failed = counted(&cluster, "hopcache_requests_total", "class=\"bypass\",status=\"400\"").await;
+    assert_eq!(failed, 1.0, "it is counted as the failure that it is");
 
     // It never ends by itself: the client reads some of it, and goes.
     let endless = of(100_000, "0");
-    let (addr, request) = (cluster.nodes[0].addrs.client, http::query(&endless, &json!({})));
-    let mut client = http::connect(addr).await.unwrap();
-    client.write_all(&request).await.unwrap();
-    let (mut part, mut read_bytes) = (vec![0; 1 << 16], 0);
-    while read_bytes < 8 << 20 {
-        let more = client.read(&mut part).await.unwrap();
-        assert!(more > 0, "it ended after {read_bytes} bytes");
-        read_bytes += more;
-    }
+    let client = stalled(&cluster, &http::query(&endless, &json!({})), 8 << 20).await;
     assert!(cluster.proxy.runs("F29 z") > 0 && cluster.proxy.open_connections() > 0);
     let open = || {
         let runs = cluster.proxy.seen("100000) AS i RETURN i, reduce(s = 'F29 z'");

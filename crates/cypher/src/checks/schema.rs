@@ -21,6 +21,9 @@ const INDEX_COLUMNS: [&str; 10] = [
     "type",
 ];
 
+/// Columns of `SHOW CONSTRAINTS` beside those.
+const CONSTRAINT_COLUMNS: [&str; 2] = ["ownedIndex", "propertyType"];
+
 /// Words between `SHOW` and what is shown.
 const KINDS: [&str; 17] = [
     "ALL",
@@ -42,14 +45,21 @@ const KINDS: [&str; 17] = [
     "VECTOR",
 ];
 
-/// Whether `text` is such a statement. A `WHERE`, a `RETURN`, an alias or anything else that this reader does not know makes it none.
-/// Takes time linear in the length of the text.
+/// Words of a `WHERE` and a `RETURN` behind the columns, as frameworks write them.
+const CLAUSE_WORDS: [&str; 22] = [
+    "AND", "AS", "ASC", "BY", "CONTAINS", "DESC", "DISTINCT", "ENDS", "FALSE", "IN", "IS", "LIMIT", "NOT",
+    "NULL", "OR", "ORDER", "RETURN", "STARTS", "TRUE", "WHERE", "WITH", "XOR",
+];
+
+/// Whether `text` is such a statement. A `WHERE` and a `RETURN` name the same columns, parameters and literals, and call nothing. Anything
+/// that this reader does not know makes it none. Takes time linear in the length of the text.
 ///
 /// ```
 /// use hopcache_cypher::checks::schema::shows_schema;
 ///
 /// assert!(shows_schema("SHOW CONSTRAINTS"));
 /// assert!(shows_schema("SHOW VECTOR INDEXES YIELD name, labelsOrTypes, properties"));
+/// assert!(shows_schema("SHOW INDEXES YIELD name, type WHERE type = 'VECTOR' AND name = $name RETURN name AS index"));
 /// assert!(!shows_schema("SHOW INDEXES"));
 /// ```
 #[must_use]
@@ -95,8 +105,48 @@ pub(crate) fn tokens_show_schema(text: &str, tokens: &[Token]) -> bool {
             }
         }
     }
+    if has_columns && left.peek().is_some_and(|token| is(token, &["WHERE", "RETURN"])) {
+        let rest: Vec<Token> = left.by_ref().copied().collect();
+        is_stable &= names_columns_alone(text, crate::forms::normal::without_end(&rest));
+    }
     left.next_if(|token| token.is(';'));
     is_stable && left.next().is_none()
+}
+
+/// Whether a `WHERE` and a `RETURN` depend on stable columns, parameters and literals alone. An alias names what stands before it.
+fn names_columns_alone(text: &str, tokens: &[Token]) -> bool {
+    let mut before: Option<&Token> = None;
+    let mut aliases: Vec<&str> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let word = token.text(text);
+        let is_word = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
+        let is_behind = |mark: char| before.is_some_and(|before| before.is(mark));
+        let is_alias = before.is_some_and(|before| before.text(text).eq_ignore_ascii_case("AS"));
+        let is_called = tokens.get(at + 1).is_some_and(|next| next.is('('));
+        let is_known = match token.kind {
+            TokenKind::Word | TokenKind::QuotedWord if is_behind('.') || is_behind('$') => !is_called,
+            TokenKind::Word | TokenKind::QuotedWord if is_alias => {
+                aliases.push(word);
+                true
+            }
+            // `NOT (…)`, `AND (…)`, `IN (…)`: no call.
+            TokenKind::Word if is_word(&CLAUSE_WORDS) => true,
+            TokenKind::Word => {
+                (INDEX_COLUMNS.contains(&word)
+                    || CONSTRAINT_COLUMNS.contains(&word)
+                    || aliases.contains(&word))
+                    && !is_called
+            }
+            TokenKind::Number | TokenKind::Text => true,
+            TokenKind::Punct(mark) => "()[],.$=<>+-".contains(mark),
+            TokenKind::QuotedWord | TokenKind::DotDot | TokenKind::Trouble(_) => false,
+        };
+        if !is_known {
+            return false;
+        }
+        before = Some(token);
+    }
+    true
 }
 
 #[cfg(test)]
@@ -115,6 +165,13 @@ mod tests {
             "SHOW VECTOR INDEX YIELD name",
             "SHOW INDEXES YIELD name AS name, options AS options",
             "SHOW CONSTRAINTS YIELD name AS name, type AS type",
+            "SHOW INDEXES YIELD name, type, entityType, labelsOrTypes, properties, options WHERE type = 'VECTOR' AND \
+             (name = $index_name OR (labelsOrTypes[0] = $node_label AND properties[0] = $key)) \
+             RETURN name, entityType, labelsOrTypes, properties, options",
+            "SHOW VECTOR INDEXES YIELD name, labelsOrTypes, properties, options WHERE name = $index_name \
+             RETURN labelsOrTypes as labels, properties, options.indexConfig.`vector.dimensions` AS dimensions",
+            "SHOW INDEXES YIELD name, type WHERE NOT (type IN ['TEXT', 'POINT']) RETURN name AS n ORDER BY n LIMIT 5;",
+            "SHOW CONSTRAINTS YIELD name, ownedIndex WHERE ownedIndex IS NOT NULL",
         ] {
             assert!(shows_schema(text), "{text}");
         }
@@ -128,6 +185,20 @@ mod tests {
             "SHOW INDEXES YIELD state AS state",
             "SHOW INDEXES YIELD `name`",
             "SHOW CONSTRAINTS YIELD name WHERE rand() > 0.5",
+            "SHOW CONSTRAINTS YIELD name WHERE a.rand() > 0.5",
+            "SHOW INDEXES YIELD name WHERE state = 'ONLINE'",
+            "SHOW INDEXES YIELD name, state WHERE name = 'x'",
+            "SHOW INDEXES YIELD name RETURN name, timestamp () AS t",
+            "SHOW INDEXES YIELD name WHERE EXISTS { MATCH (n) }",
+            "SHOW INDEXES YIELD name WHERE COUNT { (:A) } > 1 RETURN name",
+            "SHOW INDEXES YIELD name RETURN *",
+            "SHOW INDEXES YIELD name RETURN name NEXT SHOW TRANSACTIONS",
+            "SHOW INDEXES YIELD name RETURN name UNION SHOW TRANSACTIONS",
+            "SHOW INDEXES YIELD name RETURN name AS state, state AS x, readCount",
+            "SHOW INDEXES YIELD name RETURN [x IN options | x]",
+            "SHOW INDEXES YIELD name RETURN s'{rand()}'",
+            "SHOW INDEXES YIELD name WHERE name = 'x';;",
+            "SHOW INDEXES WHERE name = 'x'",
             "SHOW CONSTRAINTS YIELD name RETURN name, datetime()",
             "SHOW CONSTRAINTS WHERE name = 'x'",
             "SHOW CONSTRAINTS SHOW TRANSACTIONS",

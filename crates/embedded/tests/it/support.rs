@@ -42,6 +42,7 @@ pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode
         bytes_max: 16 << 20,
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
+        metadata: None,
         live: None,
         times: FetchTimes::default(),
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
-use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks};
+use crate::model::origin_run::{AccessMode, OriginRun, RunBookmarks, TransactionMetadata};
 use crate::model::rendering::RenderingId;
 use crate::model::text_facts::{AnswerReads, TextFacts};
 
@@ -307,6 +307,7 @@ impl Query {
             bytes_max: bounds.bytes_max,
             traceparent,
             class: RunClass::Miss,
+            metadata: None,
             live: None,
             times: FetchTimes::default(),
         }
@@ -396,6 +397,9 @@ pub struct Ask {
     pub traceparent: Option<String>,
     /// Whether another node sent it. Then it has made its one hop (I8).
     pub is_forwarded: bool,
+    /// The transaction's metadata of a request that does not go through the cache: the client's, and who the client is. A run for the
+    /// cache is nobody's, and has none.
+    pub metadata: Option<TransactionMetadata>,
     /// Takes the records of a run that this request leads, while it goes on.
     pub live: Option<Arc<LiveRun>>,
     /// Cancelled when the client has gone, of a front whose clients end what they leave. A run that only such clients want

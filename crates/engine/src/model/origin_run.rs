@@ -10,10 +10,14 @@ use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
 use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
+use hopcache_packstream::Value;
 
 use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
 use crate::model::live::LiveRun;
+
+/// Metadata of a transaction, by names.
+pub type TransactionMetadata = Arc<[(String, Value)]>;
 
 /// One statement for the origin.
 #[derive(Debug, Clone)]
@@ -40,6 +44,8 @@ pub struct OriginRun {
     pub bytes_max: usize,
     /// W3C `traceparent`, for the transaction's metadata.
     pub traceparent: Option<String>,
+    /// More of it: what Neo4j's list of transactions shows beside the statement.
+    pub metadata: Option<TransactionMetadata>,
     /// Its class in the competition for scarce places.
     pub class: RunClass,
     /// Takes the records while the run goes on, and the rest of a result over `bytes_max`.
@@ -47,6 +53,20 @@ pub struct OriginRun {
     /// Takes how long the run waited for a place.
     pub times: FetchTimes,
 }
+
+impl OriginRun {
+    /// The metadata of its transaction. Where the run is traced, its own `traceparent` stands for the client's.
+    #[must_use]
+    pub fn transaction_metadata(&self) -> Vec<(String, Value)> {
+        let own = self.traceparent.as_deref().map(|parent| (TRACEPARENT.to_owned(), Value::from(parent)));
+        let sent = self.metadata.iter().flat_map(|metadata| metadata.iter());
+        let others = sent.filter(|(name, _)| own.is_none() || name != TRACEPARENT).cloned();
+        others.chain(own.clone()).collect()
+    }
+}
+
+/// The name of W3C's trace context in a transaction's metadata.
+const TRACEPARENT: &str = "traceparent";
 
 /// Plain data: what a write is made of, as far as its end needs it.
 #[derive(Debug, Clone)]
@@ -175,4 +195,28 @@ pub enum AccessMode {
     Read,
     /// The server allows writes.
     Write,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ask::{Query, RunBounds};
+
+    /// Neo4j refuses a map that has a name twice.
+    #[test]
+    fn a_run_has_one_trace() {
+        let own: TransactionMetadata =
+            vec![("app".to_owned(), "shop".into()), (TRACEPARENT.to_owned(), "theirs".into())].into();
+        let of = |traceparent: Option<&str>, metadata: Option<&TransactionMetadata>| {
+            let bounds = RunBounds { timeout_ms: Millis(1), bytes_max: 1 };
+            let run = Query::of_text("RETURN 1").reading(bounds, traceparent.map(str::to_owned));
+            OriginRun { metadata: metadata.cloned(), ..run }.transaction_metadata()
+        };
+        let app = || ("app".to_owned(), Value::from("shop"));
+        let trace = |text: &str| (TRACEPARENT.to_owned(), Value::from(text));
+        assert_eq!(of(None, None), []);
+        assert_eq!(of(None, Some(&own)), [app(), trace("theirs")]);
+        assert_eq!(of(Some("ours"), Some(&own)), [app(), trace("ours")]);
+        assert_eq!(of(Some("ours"), None), [trace("ours")]);
+    }
 }

@@ -30,7 +30,9 @@ pub use hopcache_core::lease::log::{CursorDigest, LogCursor};
 pub use hopcache_core::write_position::{EventCursor, StorePoll};
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
-pub use crate::model::origin_run::{AccessMode, OriginRun, Parts, RunBookmarks, WriteBegan, WriteOf};
+pub use crate::model::origin_run::{
+    AccessMode, OriginRun, Parts, RunBookmarks, TransactionMetadata, WriteBegan, WriteOf,
+};
 
 /// Time on this node.
 pub trait Clock: Send + Sync + 'static {

@@ -94,8 +94,8 @@ impl Path {
         let timeout_ms = ask.run_ms_max.unwrap_or(self.policy.now().run_timeout_ms);
         let bounds = RunBounds { timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
-        // A read stays one, which the origin may repeat if its connection is cut.
-        if self.fetch.classifier().verdict(&ask.query) != Verdict::Read {
+        // A read stays one, which the origin may repeat if its connection is cut. What is streamed is one, by the server's word.
+        if ask.live.is_none() && self.fetch.classifier().verdict(&ask.query) != Verdict::Read {
             run.mode = ask.mode;
         }
         if run.mode == AccessMode::Read
@@ -105,6 +105,7 @@ impl Path {
             (run.live, run.bytes_max) = (Some(Arc::clone(live)), RESULT_BYTES_UNRESERVED);
         }
         run.class = RunClass::Bypass;
+        run.metadata.clone_from(&ask.metadata);
         run.bookmarks = RunBookmarks::AsSent(match &ask.bypass {
             Some(RequestBypass::Bookmarks(bookmarks)) => bookmarks.clone(),
             Some(RequestBypass::NoStore | RequestBypass::Large) | None => {

@@ -38,6 +38,8 @@ impl Path {
             None => Box::pin(self.held_answer(ask, lookup)).await?,
         };
         if is_too_large(&outcome) && Box::pin(self.is_read(ask)).await {
+            // The next request for it does not look for the bound. A run for the cache has noted it at the owner.
+            self.cache.uncacheable().remember(ask.query.key, self.context.now());
             return Err(TooLargeToHold);
         }
         self.note_answered(ask, &outcome, came);
@@ -51,19 +53,28 @@ impl Path {
     ) -> Result<Outcome, TooLargeToHold> {
         match self.cached_answer(ask, lookup).await {
             Ok(outcome) => Ok(outcome),
-            // The owner knows it. A request that is itself too large for the cache has said nothing of its result.
-            Err(Reason::TooLarge) if ask.bypass.is_none() && self.is_read(ask).await => Err(TooLargeToHold),
+            Err(reason) if self.has_been_too_large(ask, reason) && self.is_read(ask).await => {
+                Err(TooLargeToHold)
+            }
             Err(reason) => Ok(self.bypass(ask, reason).await),
         }
     }
 
-    /// Whether the server calls the statement a read. Another node may have asked for it before.
+    /// Whether the owner knows it, or this node has seen it. A request that is itself too large for the cache has said nothing of its
+    /// result.
+    fn has_been_too_large(&self, ask: &Ask, reason: Reason) -> bool {
+        (reason == Reason::TooLarge && ask.bypass.is_none())
+            || self.cache.uncacheable().contains(&ask.query.key, self.context.now())
+    }
+
+    /// Whether the server calls the statement a read. Another node may have asked for it before. Also of a text that is never cached
+    /// (`date()`, `USE`).
     async fn is_read(&self, ask: &Ask) -> bool {
         let classifier = self.fetch.classifier();
         match classifier.verdict(&ask.query) {
             Verdict::Read => true,
-            Verdict::Bypass(_) => false,
-            Verdict::Unasked => {
+            Verdict::Bypass(Reason::Write) => false,
+            Verdict::Bypass(_) | Verdict::Unasked => {
                 let word = classifier.server_word_for(&ask.query, RunClass::Bypass).await;
                 word.is_ok_and(|kind| kind == StatementKind::Read)
             }

@@ -166,6 +166,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
         bytes_max: limits::DEGREE_RESULT_BYTES_MAX,
         traceparent: None,
         class: RunClass::Refresh,
+        metadata: None,
         live: None,
         times: FetchTimes::default(),
     }

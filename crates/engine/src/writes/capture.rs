@@ -104,6 +104,7 @@ impl Writes {
             bytes_max: CAPTURED_BYTES_MAX,
             traceparent: None,
             class: RunClass::Refresh,
+            metadata: None,
             live: None,
             times: FetchTimes::default(),
         };

@@ -93,6 +93,7 @@ impl Writes {
             bytes_max: 0,
             traceparent: None,
             class: RunClass::Bypass,
+            metadata: None,
             live: None,
             times: FetchTimes::default(),
         };

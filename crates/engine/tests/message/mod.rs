@@ -69,6 +69,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         run_ms_max: Some(Millis(900)),
         is_forwarded: false,
+        metadata: None,
         live: None,
         client: None,
         session: Some(SessionTag([4; 16])),

@@ -11,6 +11,7 @@ use hopcache_engine::ports::AccessMode;
 use hopcache_packstream::Value;
 
 use super::failure::BoltFailure;
+use crate::client_name::{CLIENT, name_in, visible};
 use crate::front::ask::is_traceparent;
 use crate::front::directives::{control_in, proved_only_in};
 use hopcache_state::hints::hints_in;
@@ -205,32 +206,21 @@ pub(super) fn filters(extra: &Value) -> Result<Value, BoltFailure> {
     Ok(Value::Map(kept))
 }
 
-/// The key of a transaction's metadata by which Neo4j's own list of transactions (`SHOW TRANSACTIONS YIELD metaData`) names the client.
-const CLIENT: &str = "hopcache_client";
-/// Longest name that a client gives itself there, in characters.
-const AGENT_CHARS_MAX: usize = 96;
-
 /// The name that a client gives itself in HELLO.
 pub(super) fn agent_of(extra: &Value) -> Option<String> {
-    let agent = extra.get("user_agent")?.as_str()?;
-    let visible = agent.chars().filter(|c| !c.is_control()).take(AGENT_CHARS_MAX);
-    Some(visible.collect::<String>()).filter(|agent| !agent.is_empty())
+    visible(extra.get("user_agent")?.as_str()?)
 }
 
 /// The options for Neo4j, with who the client is.
 pub(super) fn naming(options: Value, client: &str) -> Value {
     let Value::Map(mut pairs) = options else { return options };
-    let named = (CLIENT.to_owned(), Value::from(client));
+    let named = || Value::Map(vec![(CLIENT.to_owned(), Value::from(client))]);
     match pairs.iter_mut().find(|(name, _)| name == METADATA) {
-        // Another Hopcache before this one has named its own client: the outer name goes.
-        Some((_, Value::Map(metadata))) => {
-            metadata.retain(|(name, _)| name != CLIENT);
-            metadata.push(named);
-        }
+        Some((_, Value::Map(metadata))) => name_in(metadata, client),
         // Neo4j says what is wrong with it.
         Some((_, value)) if !matches!(value, Value::Null) => {}
-        Some((_, value)) => *value = Value::Map(vec![named]),
-        None => pairs.push((METADATA.to_owned(), Value::Map(vec![named]))),
+        Some((_, value)) => *value = named(),
+        None => pairs.push((METADATA.to_owned(), named())),
     }
     Value::Map(pairs)
 }
@@ -324,7 +314,7 @@ mod tests {
         assert_eq!(named(wrong.clone()), wrong, "Neo4j refuses it");
         let agent = |text: &str| agent_of(&map(&[("user_agent", text.into())]));
         assert_eq!(agent("neo4j-python/6.4\n").as_deref(), Some("neo4j-python/6.4"));
-        assert_eq!(agent(&"x".repeat(500)).map(|agent| agent.len()), Some(AGENT_CHARS_MAX));
+        assert_eq!(agent(&"x".repeat(500)).map(|agent| agent.len()), Some(96));
         assert_eq!(agent(""), None);
     }
 

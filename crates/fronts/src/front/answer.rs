@@ -114,15 +114,26 @@ pub(super) fn filter(outcome: &mut Outcome, ask: &Ask, shown: &ShownFilter) {
 /// The response to a request whose answer has no room in the answer budget.
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
-    let crowded = "Too many large answers are being read slowly.";
     let response = match fate(&outcome.how.class) {
         Fate::Harmless | Fate::RolledBack => {
-            let message = format!("{crowded} Try again shortly.");
-            error(StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.TooManyAnswers", &message, JSON)
+            let (code, message) = crowded();
+            error(StatusCode::SERVICE_UNAVAILABLE, code, &message, JSON)
         }
-        Fate::InDoubt => error(UNSHOWN.0, UNSHOWN.1, &format!("{crowded}{CARRIED_OUT}"), JSON),
+        Fate::InDoubt => error(UNSHOWN.0, UNSHOWN.1, &format!("{CROWDED}{CARRIED_OUT}"), JSON),
     };
     with_cache_status(response, outcome, me)
+}
+
+const CROWDED: &str = "Too many large answers are being read slowly.";
+
+/// Code and message of a read whose answer has no room in the answer budget.
+pub(super) fn crowded() -> (&'static str, String) {
+    ("Hopcache.TransientError.TooManyAnswers", format!("{CROWDED} Try again shortly."))
+}
+
+/// The status of a read that has failed.
+pub(super) fn status_of(failure: &Failure) -> StatusCode {
+    of_failure(failure, Fate::Harmless, Encoding::Plain).0
 }
 
 /// Adds `Cache-Status`, which describes how the request was handled.

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use hopcache_config::Settings;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::limits::{
-    BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
-    SESSION_ID_BYTES_MAX, STATEMENT_BYTES_MAX,
+    DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, REQUEST_BODY_BYTES_MAX, SESSION_ID_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Hints, QueryParts, RequestBypass, SessionTag};
@@ -32,6 +31,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use crate::front::directives::{Control, FRESHNESS, HINT, control, hints, joined};
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
+use crate::front::request_sizes::{check_bookmarks, check_statement};
+use crate::front::shown_client::pairs_of;
 use crate::front::shown_filter::ShownFilter;
 use crate::neo4j_server::Neo4jServer;
 use crate::senders::Senders;
@@ -188,6 +189,7 @@ impl AskReader {
         };
         let form = self.form_of(encoding, request.include_counters);
         let filter = request.newer.notifications.map(|filter| ShownFilter { form, filter });
+        let metadata = pairs_of(request.newer.tx_metadata);
         let ask = Ask {
             query: Arc::new(self.engine.path().read(parts)),
             // What is filtered is written here, from the records: no rendering that is kept has the client's filter.
@@ -202,6 +204,7 @@ impl AskReader {
             run_ms_max,
             traceparent: traceparent(head),
             is_forwarded: false,
+            metadata: (!metadata.is_empty()).then(|| metadata.into()),
             live: None,
             client: None,
             session: self.session(head)?,
@@ -281,6 +284,7 @@ impl AskReader {
             run_ms_max,
             traceparent: terms.traceparent.clone(),
             is_forwarded: false,
+            metadata: None,
             live: None,
             client: None,
             session: statement.session,
@@ -458,22 +462,6 @@ pub(crate) fn database(name: &str) -> Result<String, Refusal> {
             format!("The database name in the path has 1 to {DATABASE_NAME_BYTES_MAX} bytes of UTF-8."),
         )),
     }
-}
-
-fn check_statement(statement: &str) -> Result<(), Refusal> {
-    check_size("statement", statement.len(), STATEMENT_BYTES_MAX, "bytes")
-}
-
-fn check_bookmarks(bookmarks: &[String]) -> Result<(), Refusal> {
-    check_size("bookmarks", bookmarks.len(), BOOKMARKS_MAX, "bookmarks")
-}
-
-fn check_size(field: &str, size: usize, most: usize, unit: &str) -> Result<(), Refusal> {
-    if size <= most {
-        return Ok(());
-    }
-    let message = format!("{field}: over {most} {unit}.");
-    Err(Refusal::own(StatusCode::PAYLOAD_TOO_LARGE, "Hopcache.ClientError.RequestTooLarge", message))
 }
 
 /// The longest time that a client waits: the timeout of a run, and as much again for a slot or for an earlier run that

@@ -65,6 +65,7 @@ fn plain(query: Arc<Query>, rendering: RenderingId, mode: AccessMode) -> Ask {
         run_ms_max: None,
         traceparent: None,
         is_forwarded: false,
+        metadata: None,
         live: None,
         client: None,
         session: None,
@@ -86,6 +87,7 @@ fn asks_the_same(one: &Ask, other: &Ask) -> bool {
         run_ms_max,
         traceparent: _,
         is_forwarded,
+        metadata,
         live,
         client,
         session: _,
@@ -95,6 +97,7 @@ fn asks_the_same(one: &Ask, other: &Ask) -> bool {
             == (&other.rendering, &other.freshness, &other.hints, &other.mode)
         && (bypass, bookmarks, written) == (&other.bypass, &other.bookmarks, &other.written)
         && (run_ms_max, is_forwarded) == (&other.run_ms_max, &other.is_forwarded)
+        && metadata.is_none()
         && live.is_none()
         && client.is_none()
 }

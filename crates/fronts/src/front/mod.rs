@@ -27,6 +27,8 @@ mod preflight;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
+mod request_sizes;
+mod shown_client;
 mod shown_filter;
 mod streamed;
 pub mod transactions;
@@ -346,6 +348,7 @@ impl Front {
             ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;
+            shown_client::name(&mut ask, &head, &self.engine.me().node);
             return Ok(AskedQuery { ask, filter: None });
         }
         let room = room.shrunk_to(body.len());
@@ -364,8 +367,9 @@ impl Front {
         let read = || self.reader.read(head, body, room, self.clock.now());
         let parsed = self.shared.parses.read(body.len(), &identity.fingerprint, read).await;
         let AskedQuery { mut ask, filter } = parsed.map_err(crowded_out)??;
-        // A remembered request has no filter, and was read by the version of a Neo4j that has told it.
-        match (standing, raw.bytes().filter(|_| filter.is_none() && self.reader.knows_server())) {
+        // A remembered request has no filter and no metadata, and was read by the version of a Neo4j that has told it.
+        let is_plain = filter.is_none() && ask.metadata.is_none();
+        match (standing, raw.bytes().filter(|_| is_plain && self.reader.knows_server())) {
             (Standing::Accepted(acceptance), Some(bytes)) => {
                 let known = KnownAsk::of(&ask);
                 self.remembered.remember(bytes, known.weight_bytes(), || (known, acceptance));
@@ -376,6 +380,7 @@ impl Front {
                 ask.bypass.get_or_insert(RequestBypass::NoStore);
             }
         }
+        shown_client::name(&mut ask, head, &self.engine.me().node);
         Ok(AskedQuery { ask, filter })
     }
 

@@ -1,6 +1,9 @@
 //! The body of a result that is too large to be held: records go to the client as they come, and Neo4j waits for a slow client.
 //!
 //! As with Neo4j itself, status and head are sent before the end is known. A failure behind them stands in the body's `errors`.
+//! The metrics count it with the status that it has where nothing was sent before it.
+//!
+//! A record may have 64 MiB. Its JSON is made in pieces, where no task waits for it, and the record counts in the budget of answers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,11 +12,13 @@ use axum::body::Body;
 use bytes::{Buf, Bytes};
 use futures_util::stream;
 use hopcache_core::bookmark::Bookmark;
+use hopcache_core::limits::{RENDER_INLINE_BYTES_MAX, RESULT_BYTES_UNRESERVED};
 use hopcache_core::result::StatementKind;
 use hopcache_engine::ask::{Ask, Query};
-use hopcache_engine::live::{LiveFailure, LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
-use hopcache_engine::outcome::{Failure, FailureKind, How, Outcome, Reason};
+use hopcache_engine::live::{LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
+use hopcache_engine::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
 use hopcache_engine::ports::OriginError;
+use hopcache_engine::worker::apart_if_large;
 use hopcache_ops::labels;
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan};
 use hopcache_packstream::Value;
@@ -24,6 +29,7 @@ use http_body_util::Either;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::answer::{self, Fate, own_failure, shown_message};
+use super::answer_budget::AnswerBudget;
 use super::shown_filter::ShownFilter;
 use super::{Front, FrontBody};
 
@@ -70,6 +76,7 @@ impl Front {
             outcome,
             span: span.take(),
             traceparent: ask.traceparent.clone(),
+            status: response.status(),
             begun,
         };
         let streamed = StreamedResult {
@@ -80,7 +87,8 @@ impl Front {
             opening: metadata,
             asked: ask.bookmarks.clone(),
             filter: shown.map(|shown| shown.filter.clone()),
-            _account: account,
+            room: Arc::clone(&self.shared.outgoing),
+            account,
             _seat: seat,
         };
         let body = Body::from_stream(stream::unfold(streamed, StreamedResult::next));
@@ -88,8 +96,8 @@ impl Front {
     }
 }
 
-fn unread() -> hopcache_engine::outcome::Answer {
-    hopcache_engine::outcome::Answer::Failed(FailureKind::BadResult.into())
+fn unread() -> Answer {
+    Answer::Failed(FailureKind::BadResult.into())
 }
 
 /// A body that is being written.
@@ -106,7 +114,9 @@ struct StreamedResult {
     asked: Bookmark,
     /// The notifications that the client wants.
     filter: Option<Value>,
-    _account: Account,
+    /// The budget of records that are larger than what needs no room.
+    room: Arc<AnswerBudget>,
+    account: Account,
     _seat: OwnedSemaphorePermit,
 }
 
@@ -114,29 +124,25 @@ impl StreamedResult {
     /// The next bytes of the body. An error cuts the connection, which tells the client that the body is no answer.
     async fn next(mut self) -> Option<(Result<Bytes, RenderError>, Self)> {
         loop {
-            let pieces = self.pieces.as_mut()?;
+            let pieces = self.pieces.take()?;
             if !self.taken.is_empty() {
-                let mut out = std::mem::take(&mut self.head);
-                let written = pieces.records(&self.taken, PIECE_BYTES, &mut out);
-                match &written {
-                    Ok(done) => self.taken.advance(*done),
-                    Err(error) => tracing::warn!(%error, "a streamed result cannot be written"),
-                }
-                if written.is_err() || pieces.is_over() {
-                    self.pieces = None;
-                }
-                return Some((written.map(|_| out.into()), self));
+                let written = self.write(pieces).await;
+                return Some((written, self));
             }
             match self.reader.next(true).await {
-                LivePiece::Records(records) => self.taken = records,
+                LivePiece::Records(records) => match self.admitted(records) {
+                    Some(records) => (self.taken, self.pieces) = (records, Some(pieces)),
+                    None => return Some((Ok(self.crowded(pieces)), self)),
+                },
                 LivePiece::End(end) => {
-                    let pieces = self.pieces.take()?;
                     let mut out = std::mem::take(&mut self.head);
                     let written = match end {
                         Ok(summary) => self.end(pieces, summary, &mut out),
                         Err(failure) => {
-                            let (code, message) = told(failure);
+                            let failure = Failure::from(OriginError::of_sent(failure.fault));
+                            let (code, message) = told(&failure);
                             pieces.fail(&code, &message, &mut out);
+                            self.account.failed(failure);
                             Ok(())
                         }
                     };
@@ -144,6 +150,46 @@ impl StreamedResult {
                 }
             }
         }
+    }
+
+    /// The next piece of the records that were taken.
+    async fn write(&mut self, mut pieces: Pieces) -> Result<Bytes, RenderError> {
+        let (taken, mut out) = (self.taken.clone(), std::mem::take(&mut self.head));
+        let write = move || {
+            let written = pieces.records(&taken, PIECE_BYTES, &mut out);
+            (written.map(|done| (done, Bytes::from(out))), pieces)
+        };
+        let (written, pieces) = apart_if_large(self.taken.len(), RENDER_INLINE_BYTES_MAX, write).await;
+        match written {
+            Ok((done, piece)) => {
+                self.taken.advance(done);
+                if self.taken.is_empty() {
+                    // What follows is none of it: the room is free again.
+                    self.taken = Bytes::new();
+                }
+                self.pieces = Some(pieces).filter(|pieces| !pieces.is_over());
+                Ok(piece)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a streamed result cannot be written");
+                self.account.failed(FailureKind::BadResult.into());
+                Err(error)
+            }
+        }
+    }
+
+    /// Records that are counted until they are written, if they are larger than what needs no room.
+    fn admitted(&self, records: Bytes) -> Option<Bytes> {
+        if records.len() <= RESULT_BYTES_UNRESERVED { Some(records) } else { self.room.counted(records) }
+    }
+
+    /// The end of an answer whose next record has no room.
+    fn crowded(&mut self, pieces: Pieces) -> Bytes {
+        let mut out = std::mem::take(&mut self.head);
+        let (code, message) = answer::crowded();
+        pieces.fail(code, &message, &mut out);
+        self.account.failed(FailureKind::Overloaded.into());
+        out.into()
     }
 
     fn end(&mut self, pieces: Pieces, ended: LiveSummary, out: &mut Vec<u8>) -> Result<(), RenderError> {
@@ -170,12 +216,11 @@ fn beside(opening: Value, end: Value) -> Value {
 }
 
 /// Code and message of a failure behind the records.
-fn told(failure: LiveFailure) -> (String, String) {
-    let failure = Failure::from(OriginError::of_sent(failure.fault));
+fn told(failure: &Failure) -> (String, String) {
     match &failure.kind {
         FailureKind::Neo4j(said) => (said.code.clone(), shown_message(&said.code, &said.message).to_owned()),
         _ => {
-            let own = own_failure(&failure, Fate::Harmless);
+            let own = own_failure(failure, Fate::Harmless);
             (own.code.to_owned(), own.message)
         }
     }
@@ -188,7 +233,17 @@ struct Account {
     outcome: Outcome,
     span: Option<RequestSpan>,
     traceparent: Option<String>,
+    /// The status that is counted: the one that was sent, or that of a failure behind it.
+    status: StatusCode,
     begun: Instant,
+}
+
+impl Account {
+    /// The answer has failed behind its head.
+    fn failed(&mut self, failure: Failure) {
+        self.status = answer::status_of(&failure);
+        self.outcome.answer = Answer::Failed(failure);
+    }
 }
 
 impl Drop for Account {
@@ -197,7 +252,7 @@ impl Drop for Account {
             front: labels::Front::Http,
             query: &self.query,
             outcome: &self.outcome,
-            status: StatusCode::ACCEPTED.as_u16(),
+            status: self.status.as_u16(),
             took: self.begun.elapsed(),
             traceparent: self.traceparent.as_deref(),
         };
@@ -222,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_failure_behind_the_records_is_told_in_neo4js_words_or_in_ours() {
-        let of = |fault| told(LiveFailure { fault, as_sent: Bytes::new() });
+        let of = |fault: OriginFault| told(&Failure::from(OriginError::of_sent(fault)));
         let code = "Neo.ClientError.Statement.ArithmeticError";
         let failed =
             Neo4jFailure { code: code.to_owned(), message: "/ by zero".to_owned(), as_sent: Vec::new() };

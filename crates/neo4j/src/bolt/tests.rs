@@ -153,6 +153,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         bytes_max: 1 << 20,
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
+        metadata: None,
         live: None,
         times: FetchTimes::default(),
     }

@@ -29,6 +29,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         bytes_max: 1 << 20,
         traceparent: None,
         class: hopcache_core::turns::RunClass::Miss,
+        metadata: None,
         live: None,
         times: FetchTimes::default(),
     }

@@ -2,17 +2,23 @@
 
 use hopcache_packstream::{Reader, Token, tag};
 
-use super::RenderError;
 use super::value::Renderer;
+use super::{Encoding, RenderError};
 
 /// Member names, plain and typed, in the order the server writes them.
-struct Names {
-    id: &'static str,
-    start: &'static str,
-    end: &'static str,
-    kind: &'static str,
-    labels: &'static str,
-    properties: &'static str,
+pub(super) struct Names {
+    pub(super) id: &'static str,
+    pub(super) start: &'static str,
+    pub(super) end: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) labels: &'static str,
+    pub(super) properties: &'static str,
+}
+
+impl Names {
+    pub(super) fn of(encoding: Encoding) -> &'static Self {
+        if encoding.is_typed() { &TYPED } else { &PLAIN }
+    }
 }
 
 const PLAIN: Names = Names {
@@ -42,24 +48,20 @@ struct Relationship<'a> {
 }
 
 /// Parts of a path's relationship, which does not know its ends.
-struct Unbound<'a> {
-    id: &'a str,
-    kind: &'a str,
-    properties: &'a [u8],
+pub(super) struct Unbound<'a> {
+    pub(super) id: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) properties: &'a [u8],
 }
 
 impl Renderer<'_> {
-    fn names(&self) -> &'static Names {
-        if self.encoding.is_typed() { &TYPED } else { &PLAIN }
-    }
-
     /// Behind the head of a node structure: id, labels, properties, element id.
     pub(super) fn node(&mut self, reader: &mut Reader<'_>, depth: usize) -> Result<(), RenderError> {
         reader.skip()?;
         let labels = reader.skip()?;
         let properties = reader.skip()?;
         let id = text(reader, tag::NODE)?;
-        let names = self.names();
+        let names = Names::of(self.encoding);
         self.open("Node");
         self.string(names.id, id);
         self.raw(names.labels);
@@ -97,7 +99,7 @@ impl Renderer<'_> {
     }
 
     fn relationship_of(&mut self, parts: &Relationship<'_>, depth: usize) -> Result<(), RenderError> {
-        let names = self.names();
+        let names = Names::of(self.encoding);
         self.open("Relationship");
         self.string(names.id, parts.id);
         self.string(names.start, parts.start);
@@ -159,14 +161,14 @@ impl Renderer<'_> {
     }
 }
 
-fn text<'a>(reader: &mut Reader<'a>, of: u8) -> Result<&'a str, RenderError> {
+pub(super) fn text<'a>(reader: &mut Reader<'a>, of: u8) -> Result<&'a str, RenderError> {
     match reader.token()? {
         Token::Str(text) => Ok(text),
         _ => Err(RenderError::Structure(of)),
     }
 }
 
-fn parts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, RenderError> {
+pub(super) fn parts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, RenderError> {
     let Token::List(len) = reader.token()? else { return Err(RenderError::Structure(tag::PATH)) };
     let mut parts = Vec::new();
     for _ in 0..len {
@@ -175,7 +177,7 @@ fn parts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, RenderError> {
     Ok(parts)
 }
 
-fn unbound(packed: &[u8]) -> Result<Unbound<'_>, RenderError> {
+pub(super) fn unbound(packed: &[u8]) -> Result<Unbound<'_>, RenderError> {
     let mut reader = Reader::new(packed);
     let Token::Struct { tag: tag::UNBOUND_RELATIONSHIP, len: 4 } = reader.token()? else {
         return Err(RenderError::Structure(tag::UNBOUND_RELATIONSHIP));
@@ -187,7 +189,7 @@ fn unbound(packed: &[u8]) -> Result<Unbound<'_>, RenderError> {
     Ok(Unbound { id, kind, properties })
 }
 
-fn node_id(packed: &[u8]) -> Result<&str, RenderError> {
+pub(super) fn node_id(packed: &[u8]) -> Result<&str, RenderError> {
     let mut reader = Reader::new(packed);
     let Token::Struct { tag: tag::NODE, len: 4 } = reader.token()? else {
         return Err(RenderError::Structure(tag::PATH));

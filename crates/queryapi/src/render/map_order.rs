@@ -5,30 +5,32 @@
 //! slots or more, a slot with nine keys becomes a tree. Such keys have to be chosen for it, and only the order of
 //! members would differ.
 
-/// One member of a map: its spread hash, its key, the bytes of its value.
-pub(crate) type Member<'a> = (u32, &'a str, &'a [u8]);
-
-/// Sorts members from the order of the message into the server's order.
-pub(crate) fn arrange(members: &mut [Member<'_>]) {
+/// Sorts members from the order of the message into the server's order. `hash` is the [`spread`] hash of a member's key.
+pub(crate) fn arrange<T>(members: &mut [T], hash: impl Fn(&T) -> u32) {
     let len = u32::try_from(members.len()).unwrap_or(u32::MAX);
     // The driver asks for room at a load of three quarters, and one more; the table takes the next
     // power of two.
     let asked = len.saturating_add(len / 3).saturating_add(1);
     let mut slots = asked.checked_next_power_of_two().unwrap_or(1 << 31);
     for at in 0..members.len() {
-        let hash = hash_code(members[at].1);
-        members[at].0 = hash ^ (hash >> 16);
         // A small table doubles when a key comes to a slot that already holds eight.
-        if slots < 64 {
-            let slot = |member: &Member<'_>| member.0 & (slots - 1);
-            let here = slot(&members[at]);
-            if members[..at].iter().filter(|member| slot(member) == here).count() >= 8 {
-                slots *= 2;
-            }
+        if slots >= 64 {
+            break;
+        }
+        let slot = |member: &T| hash(member) & (slots - 1);
+        let here = slot(&members[at]);
+        if members[..at].iter().filter(|member| slot(member) == here).count() >= 8 {
+            slots *= 2;
         }
     }
     // Within a slot the order of insertion holds, so the sort has to be stable.
-    members.sort_by_key(|(hash, _, _)| *hash & (slots - 1));
+    members.sort_by_key(|member| hash(member) & (slots - 1));
+}
+
+/// The hash by which the table places a key.
+pub(crate) fn spread(key: &str) -> u32 {
+    let hash = hash_code(key);
+    hash ^ (hash >> 16)
 }
 
 /// Java's `String.hashCode`, over UTF-16 units.
@@ -41,8 +43,8 @@ mod tests {
     #[test]
     fn members_come_in_the_order_of_javas_hash_map() {
         // `RETURN {b:1,a:2,c:3,z:0,y:1}`: the order in the Bolt message, and that in the server's JSON.
-        let mut members = ["b", "c", "a", "z", "y"].map(|key| (0, key, &[][..]));
-        super::arrange(&mut members);
-        assert_eq!(members.map(|(_, key, _)| key), ["a", "y", "b", "z", "c"]);
+        let mut members = ["b", "c", "a", "z", "y"];
+        super::arrange(&mut members, |key| super::spread(key));
+        assert_eq!(members, ["a", "y", "b", "z", "c"]);
     }
 }

@@ -6,6 +6,7 @@
 mod answer;
 mod columns;
 mod graph;
+mod large_record;
 mod map_order;
 mod pieces;
 mod summary;
@@ -58,6 +59,11 @@ impl Encoding {
     #[must_use]
     pub const fn has_uuids(self) -> bool {
         matches!(self, Self::Plain | Self::TypedV12)
+    }
+
+    /// Whether an answer ends at a value of a type that it does not have. Otherwise a text stands for the value.
+    const fn refuses_unsupported(self) -> bool {
+        !self.is_typed() || !self.has_vectors()
     }
 }
 

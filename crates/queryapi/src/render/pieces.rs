@@ -4,7 +4,11 @@
 use hopcache_packstream::{Reader, Value};
 
 use super::answer::no_bookmarks;
+use super::large_record::LargeRecord;
 use super::{RenderError, ResponseForm, ResultView, begin, end, record, refuse};
+
+/// A record of more packed bytes is written in pieces itself. In one go its JSON may be thirty times as large.
+const LARGE_RECORD_BYTES: usize = 32 << 10;
 
 /// An answer whose records are not over.
 #[derive(Debug)]
@@ -12,6 +16,8 @@ pub struct Pieces {
     form: ResponseForm,
     is_first: bool,
     is_over: bool,
+    /// A record of which some pieces are written.
+    large: Option<Box<LargeRecord>>,
 }
 
 impl Pieces {
@@ -19,7 +25,7 @@ impl Pieces {
     #[must_use]
     pub fn begin(fields: &[String], form: ResponseForm, out: &mut Vec<u8>) -> Self {
         begin(out, fields);
-        Self { form, is_first: true, is_over: false }
+        Self { form, is_first: true, is_over: false, large: None }
     }
 
     /// Whether the answer has ended, because a value has a type that the encoding does not have. As at the server, an error stands
@@ -29,7 +35,8 @@ impl Pieces {
         self.is_over
     }
 
-    /// Appends records until `out` has `bytes_max` bytes, one record at least. Returns how many bytes of `records` are done.
+    /// Appends records until `out` has about `bytes_max` bytes. Returns how many bytes of `records` are done: those of whole records.
+    /// The caller gives the others again, from the same place on: a large record goes on where its last piece has ended.
     ///
     /// # Errors
     /// As [`super::render_within`]. The caller drops the answer then: it has no valid end.
@@ -39,18 +46,54 @@ impl Pieces {
         bytes_max: usize,
         out: &mut Vec<u8>,
     ) -> Result<usize, RenderError> {
-        let mut reader = Reader::new(records);
-        while !reader.is_empty() {
-            if let Some(refused) = record(out, &mut reader, &mut self.is_first, self.form.encoding)? {
-                refuse(out, &refused);
-                self.is_over = true;
-                return Ok(records.len());
-            }
+        let mut done = 0;
+        while done < records.len() {
+            let left = &records[done..];
+            done += match self.record(left, bytes_max, out)? {
+                Written::Whole(len) => len,
+                Written::Part => return Ok(done),
+                Written::Refused(refused) => {
+                    refuse(out, &refused);
+                    self.is_over = true;
+                    return Ok(records.len());
+                }
+            };
             if out.len() >= bytes_max {
                 break;
             }
         }
-        Ok(records.len() - reader.rest().len())
+        Ok(done)
+    }
+
+    /// Appends the first of `records`, or the next piece of it.
+    fn record(
+        &mut self,
+        records: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Written, RenderError> {
+        let encoding = self.form.encoding;
+        let mut large = match self.large.take() {
+            Some(begun) => begun,
+            None if !is_large(records)? => {
+                let mut reader = Reader::new(records);
+                let refused = record(out, &mut reader, &mut self.is_first, encoding)?;
+                return Ok(
+                    refused.map_or(Written::Whole(records.len() - reader.rest().len()), Written::Refused)
+                );
+            }
+            None => {
+                if !std::mem::take(&mut self.is_first) {
+                    out.push(b',');
+                }
+                Box::new(LargeRecord::begin(records, encoding)?)
+            }
+        };
+        if !large.write(records, bytes_max, out)? {
+            self.large = Some(large);
+            return Ok(Written::Part);
+        }
+        Ok(large.refused.map_or(Written::Whole(large.len), Written::Refused))
     }
 
     /// Appends the end of a result that is whole.
@@ -80,9 +123,24 @@ impl Pieces {
     }
 }
 
+/// How far a record was written.
+enum Written {
+    /// All of its bytes, which are so many.
+    Whole(usize),
+    /// A piece.
+    Part,
+    /// The values before one of this type, which the encoding does not have.
+    Refused(String),
+}
+
+/// Whether the first of `records` is large.
+fn is_large(records: &[u8]) -> Result<bool, RenderError> {
+    Ok(records.len() > LARGE_RECORD_BYTES && Reader::new(records).skip()?.len() > LARGE_RECORD_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
-    use hopcache_packstream::encode;
+    use hopcache_packstream::{Writer, encode, tag};
 
     use super::super::{Counters, Encoding, Times, answer, render};
     use super::*;
@@ -168,5 +226,152 @@ mod tests {
         assert_eq!(pieces.records(&records, usize::MAX, &mut written), Ok(records.len()));
         assert!(pieces.is_over());
         assert_eq!(written, answer(&view, form, None, usize::MAX).unwrap());
+    }
+
+    /// The answer in pieces of so many bytes. Also the longest of them.
+    fn in_pieces(records: &[u8], form: ResponseForm, bytes_max: usize) -> (Vec<u8>, usize) {
+        let mut written = Vec::new();
+        let mut pieces = Pieces::begin(&names(), form, &mut written);
+        let (mut left, mut longest) = (records, 0);
+        while !left.is_empty() {
+            let mut piece = Vec::new();
+            let done = pieces.records(left, bytes_max, &mut piece).unwrap();
+            assert!(!piece.is_empty(), "no piece is empty");
+            longest = longest.max(piece.len());
+            written.extend_from_slice(&piece);
+            left = &left[done..];
+        }
+        if !pieces.is_over() {
+            pieces.end((None, &Value::Null), None, &mut written).unwrap();
+        }
+        (written, longest)
+    }
+
+    /// A record with every kind of value that may be large, some of them nested, and characters of each length at the places
+    /// where a text is cut.
+    fn large_record() -> Vec<u8> {
+        let node = |writer: &mut Writer, id: i64| {
+            writer.structure(tag::NODE, 4);
+            writer.int(id);
+            writer.list(2);
+            writer.string("A\"B");
+            writer.string(&"l".repeat(20_000));
+            writer.map(3);
+            writer.string("zz");
+            writer.string(&"ä\u{1F600}€\n".repeat(5_000));
+            writer.string("a");
+            writer.int(7);
+            writer.string("m");
+            writer.list(2);
+            writer.bool(true);
+            writer.null();
+            writer.string(&format!("4:x:{id}"));
+        };
+        let kind = |writer: &mut Writer, id: &str| {
+            writer.string("KNOWS");
+            writer.map(1);
+            writer.string("since");
+            writer.structure(tag::DATE, 1);
+            writer.int(18_000);
+            writer.string(id);
+        };
+        let mut writer = Writer::new();
+        writer.list(6);
+        writer.list(30_000);
+        for n in 0..30_000 {
+            writer.bool(n % 2 == 0);
+        }
+        writer.bytes(&[0xA5; 40_001]);
+        node(&mut writer, 1);
+        writer.structure(tag::RELATIONSHIP, 8);
+        for id in [1, 2, 3] {
+            writer.int(id);
+        }
+        kind(&mut writer, "5:x:1");
+        writer.string("4:x:2");
+        writer.string("4:x:3");
+        writer.structure(tag::PATH, 3);
+        writer.list(2);
+        node(&mut writer, 1);
+        node(&mut writer, 2);
+        writer.list(1);
+        writer.structure(tag::UNBOUND_RELATIONSHIP, 4);
+        writer.int(9);
+        kind(&mut writer, "5:x:9");
+        writer.list(4);
+        for index in [1, 1, -1, 0] {
+            writer.int(index);
+        }
+        writer.map(2_000);
+        for n in 0..2_000 {
+            writer.string(&format!("key {n}"));
+            writer.float(f64::from(n) / 3.0);
+        }
+        writer.into_bytes()
+    }
+
+    /// Shows where two long texts part.
+    fn assert_same(written: &[u8], whole: &[u8], encoding: Encoding) {
+        let same = written.iter().zip(whole).take_while(|(ours, theirs)| ours == theirs).count();
+        let shown = |text: &[u8]| {
+            let around = same.saturating_sub(60)..(same + 60).min(text.len());
+            String::from_utf8_lossy(&text[around]).into_owned()
+        };
+        assert!(written == whole, "{encoding:?} at {same}:\n{}\n{}", shown(written), shown(whole));
+    }
+
+    /// However large the values of a record are, its pieces are not, and they are the bytes of the whole answer.
+    #[test]
+    fn a_large_record_is_written_in_small_pieces() {
+        let records = [rows(3), large_record(), rows(2), large_record()].concat();
+        for encoding in Encoding::ALL {
+            let form = ResponseForm { encoding, counters: Counters::Omit, times: Times::Omit };
+            let whole = answer(&view_of(&names(), &records), form, None, usize::MAX).unwrap();
+            assert!(whole.len() > 1_000_000, "{} bytes", whole.len());
+            for bytes_max in [1, 1_000, 64 << 10] {
+                let (written, longest) = in_pieces(&records, form, bytes_max);
+                assert_same(&written, &whole, encoding);
+                assert!(longest < bytes_max + (80 << 10), "{encoding:?}: {longest} bytes in one piece");
+            }
+        }
+    }
+
+    /// As in a whole answer: wherever such a value stands in a large record, the values before the one that has it are there.
+    #[test]
+    fn a_large_record_ends_before_a_type_that_the_encoding_lacks() {
+        let text = encode(&Value::from("x".repeat(50_000).as_str()));
+        let unsupported = encode(&Value::List(vec![Value::Int(1), Value::from("NEW")]));
+        let mut writer = Writer::new();
+        writer.list(1);
+        writer.structure(tag::UNSUPPORTED, 4);
+        writer.string("NEW");
+        writer.int(9);
+        writer.int(9);
+        writer.map(0);
+        let unsupported_inside = writer.into_bytes();
+        let mut writer = Writer::new();
+        writer.map(1);
+        writer.string("id");
+        writer.uuid([7; 16]);
+        let uuid_inside = writer.into_bytes();
+        for inside in [unsupported, unsupported_inside, uuid_inside] {
+            let record = [&[0x93][..], &text, &inside, &text].concat();
+            let records = [rows(1), record, rows(1)].concat();
+            for encoding in Encoding::ALL {
+                let form = ResponseForm { encoding, counters: Counters::Omit, times: Times::Omit };
+                let whole = answer(&view_of(&names(), &records), form, None, usize::MAX).unwrap();
+                assert_same(&in_pieces(&records, form, 1_000).0, &whole, encoding);
+            }
+        }
+    }
+
+    /// Bytes that are no result give no answer, as in one go.
+    #[test]
+    fn a_broken_large_record_is_an_error() {
+        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit };
+        let record = large_record();
+        let mut pieces = Pieces::begin(&names(), form, &mut Vec::new());
+        let cut = &record[..record.len() - 1];
+        assert!(matches!(pieces.records(cut, 1_000, &mut Vec::new()), Err(RenderError::PackStream(_))));
     }
 }

@@ -67,7 +67,7 @@ impl<'o> Renderer<'o> {
         Ok(())
     }
 
-    fn scalar(&mut self, token: Token<'_>) {
+    pub(super) fn scalar(&mut self, token: Token<'_>) {
         match token {
             Token::Bool(flag) => {
                 self.open("Boolean");
@@ -165,9 +165,10 @@ impl<'o> Renderer<'o> {
         } else {
             let mut members = Vec::new();
             for _ in 0..len {
-                members.push((0, reader.key()?, reader.skip()?));
+                let key = reader.key()?;
+                members.push((map_order::spread(key), key, reader.skip()?));
             }
-            map_order::arrange(&mut members);
+            map_order::arrange(&mut members, |(hash, _, _)| *hash);
             let mut first = true;
             for (_, key, packed) in members {
                 self.comma(&mut first);
@@ -184,7 +185,7 @@ impl<'o> Renderer<'o> {
         self.out.push(b':');
     }
 
-    fn structure(
+    pub(super) fn structure(
         &mut self,
         reader: &mut Reader<'_>,
         signature: u8,
@@ -273,7 +274,7 @@ impl<'o> Renderer<'o> {
         Ok(())
     }
 
-    fn uuid(&mut self, bytes: [u8; 16]) -> Result<(), RenderError> {
+    pub(super) fn uuid(&mut self, bytes: [u8; 16]) -> Result<(), RenderError> {
         if !self.encoding.has_uuids() {
             return self.unsupported("UUID");
         }
@@ -283,7 +284,7 @@ impl<'o> Renderer<'o> {
 
     /// A value of a type that the encoding does not have.
     fn unsupported(&mut self, name: &str) -> Result<(), RenderError> {
-        if !self.encoding.is_typed() || !self.encoding.has_vectors() {
+        if self.encoding.refuses_unsupported() {
             return Err(RenderError::Type(name.to_owned()));
         }
         self.open("Unsupported");

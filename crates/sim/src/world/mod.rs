@@ -250,6 +250,7 @@ impl World {
             traceparent: None,
             run_ms_max: None,
             is_forwarded: false,
+            metadata: None,
             live: None,
             client: None,
             session: None,

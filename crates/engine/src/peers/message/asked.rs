@@ -263,6 +263,7 @@ impl ForwardedAsk {
             run_ms_max: rest.run_ms_max,
             traceparent: rest.traceparent.map(str::to_owned),
             is_forwarded: true,
+            metadata: None,
             live: None,
             client: rest.ends_with_client.then(CancellationToken::new),
             session: rest.session,

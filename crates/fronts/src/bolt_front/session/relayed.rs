@@ -396,7 +396,11 @@ impl Session {
                     return Ok(success);
                 }
                 ReplyKind::Failure => {
-                    relay.saw_failure(|| code_of(&message));
+                    let fault = relay.saw_failure(|| code_of(&message));
+                    if fault.is_none() && self.transaction.is_some() {
+                        // Neo4j's own words, as of a single server: to run it again is in vain.
+                        self.may_run_again = false;
+                    }
                     return Err(RequestError::Neo4j(message));
                 }
                 ReplyKind::Ignored => return Err(RequestError::cut("a request was ignored")),

@@ -259,6 +259,7 @@ impl Session {
             run_ms_max,
             traceparent: options.traceparent.clone(),
             is_forwarded: false,
+            metadata: None,
             live: None,
             client: None,
             session: self.session_tag(options),

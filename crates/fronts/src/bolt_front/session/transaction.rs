@@ -22,6 +22,7 @@ use hopcache_engine::{MadeTokens, NetChange, TransactionReads};
 use hopcache_neo4j::marker::Marker;
 use hopcache_neo4j::updates::{TransactionWrites, WriteWords};
 use hopcache_net::body_budget::SharedRoom;
+use hopcache_net::client_addr::ClientAddr;
 use hopcache_ops::traces::{RelayedSpans, RequestSpan};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
@@ -31,6 +32,7 @@ use super::statement::{CacheResponse, Statement};
 use super::{OpenResult, RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::{StatementOptions, for_neo4j, naming};
+use crate::client_name;
 use crate::credentials::Standing;
 use crate::transactions::lazy_begin::{LazyBegin, set};
 
@@ -152,11 +154,10 @@ impl Session {
         Ok(Value::Map(named.into_iter().collect()))
     }
 
-    /// The options for Neo4j, which name the client: otherwise Neo4j's list of transactions shows nodes of Hopcache alone.
+    /// The options for Neo4j, which name the client.
     pub(super) fn for_neo4j(&self, extra: &Value) -> Value {
-        let agent = self.agent.as_deref().unwrap_or("a client");
-        let at = self.client.as_ref().map(|client| format!(" at {}", client.ip())).unwrap_or_default();
-        let named = format!("{agent}{at} through {}", self.front.engine.me().node);
+        let at = self.client.as_ref().map(ClientAddr::ip);
+        let named = client_name::full(self.agent.as_deref(), at, &self.front.engine.me().node);
         naming(for_neo4j(extra, &self.hello, self.version), &named)
     }
 

@@ -17,10 +17,12 @@ use super::endpoint::Endpoint;
 use super::refusals::refused;
 use super::statement::{Ran, TransactionNotice, Unrun, failed};
 use super::{ArrivedRequest, TransactionResponse};
+use crate::client_name;
 use crate::credentials::Standing;
 use crate::front::answer::{self, Fate};
 use crate::front::ask::{self, ReadInTransaction};
 use crate::front::refusal::Refusal;
+use crate::front::shown_client;
 use crate::front::{Front, crowded_out};
 use crate::transactions::held::{Terms, ToNeo4j};
 use crate::transactions::lazy_begin::LazyBegin;
@@ -36,6 +38,7 @@ impl Front {
         let database: Arc<str> = ask::database(&endpoint.database)?.into();
         let identity = Arc::clone(&arrived.identity);
         let is_accepted = matches!(arrived.standing, Standing::Accepted(_));
+        let client = shown_client::name_of(&arrived.head, &self.engine.me().node);
         let mut read = self.read_of_transaction(arrived).await?;
         let asked = Bookmark::parse_all(&read.bookmarks);
         let terms = Terms {
@@ -50,7 +53,7 @@ impl Front {
         // No transaction of the sample graph writes.
         let mode = if to_neo4j.is_some() { read.mode } else { AccessMode::Read };
         let reads = TransactionReads::new(mode, asked.clone());
-        let begin = LazyBegin::new(&extra_of(&read, &terms), read.time_ms_max, reads);
+        let begin = LazyBegin::new(&extra_of(&read, &terms, &client), read.time_ms_max, reads);
         let open = self.transactions.parts.open.open(identity.fingerprint, database);
         let mut in_use = open.map_err(|why| refused(why, endpoint, read.form.encoding))?;
         let held = in_use.begin(HeldTransaction::new(terms, begin, to_neo4j));
@@ -275,7 +278,7 @@ impl Front {
 }
 
 /// BEGIN's options for Neo4j.
-fn extra_of(read: &ReadInTransaction, terms: &Terms) -> Value {
+fn extra_of(read: &ReadInTransaction, terms: &Terms, client: &str) -> Value {
     let mut pairs = vec![("db".to_owned(), Value::from(&*terms.database))];
     if read.mode == AccessMode::Read {
         pairs.push(("mode".to_owned(), "r".into()));
@@ -290,15 +293,12 @@ fn extra_of(read: &ReadInTransaction, terms: &Terms) -> Value {
     if let Some(kind) = &read.kind {
         pairs.push(("tx_type".to_owned(), Value::from(kind.as_str())));
     }
-    let mut metadata = match &read.metadata {
-        Some(Value::Map(metadata)) => metadata.clone(),
-        _ => Vec::new(),
-    };
+    let mut metadata = shown_client::pairs_of(read.metadata.clone());
+    metadata.retain(|(name, _)| read.traceparent.is_none() || name != "traceparent");
     metadata
         .extend(read.traceparent.as_ref().map(|parent| ("traceparent".to_owned(), parent.as_str().into())));
-    if !metadata.is_empty() {
-        pairs.push(("tx_metadata".to_owned(), Value::Map(metadata)));
-    }
+    client_name::name_in(&mut metadata, client);
+    pairs.push(("tx_metadata".to_owned(), Value::Map(metadata)));
     Value::Map(pairs)
 }
 
