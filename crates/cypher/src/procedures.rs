@@ -21,6 +21,22 @@ pub(crate) fn only_reads(procedure: &str) -> bool {
     reading(procedure).is_some()
 }
 
+/// Whether the procedure with this exact name tells of the server and of nothing else, and changes nothing. No user can give one of his
+/// own such a name: Neo4j reserves `db.` and `dbms.` for itself. Its answer is never cached, and drivers call it as they start.
+#[must_use]
+pub(crate) fn only_reports(procedure: &str) -> bool {
+    matches!(
+        procedure,
+        "db.info"
+            | "db.ping"
+            | "dbms.components"
+            | "dbms.info"
+            | "dbms.listConfig"
+            | "dbms.queryJmx"
+            | "dbms.showCurrentUser"
+    )
+}
+
 /// Whether it is known to search an index, and to tell nothing but what it finds there.
 #[must_use]
 pub(crate) fn searches_index(procedure: &str) -> bool {

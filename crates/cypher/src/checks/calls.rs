@@ -2,18 +2,18 @@
 //! own, or it is one in batches (`CALL { … } IN TRANSACTIONS`).
 //!
 //! So counters without an update do not show that a procedure has changed nothing, and a failure does not show that either has.
-//! Of the procedures only those on the verdict's list are known to read. Of any other, Neo4j's EXPLAIN tells whether it writes.
+//! Of the procedures only those on the verdict's list are known to read, and a few to report on the server. Of any other, Neo4j's EXPLAIN tells whether it writes.
 
 use crate::lexer::escapes::decoded;
 use crate::lexer::{Token, TokenKind, tokens};
-use crate::procedures::{only_reads, searches_index};
+use crate::procedures::{only_reads, only_reports, searches_index};
 use crate::syntax::Prefix;
 
 /// Whether `text` may call a procedure that is not known to read only. A subquery (`CALL { … }`, `CALL (x) { … }`) is none. Takes time
 /// linear in the length of the text.
 #[must_use]
 pub fn may_call_procedure(text: &str) -> bool {
-    calls_other_than(&decoded(text), only_reads)
+    calls_other_than(&decoded(text), |procedure| only_reads(procedure) || only_reports(procedure))
 }
 
 /// Whether `text` may be a statement in batches: `IN TRANSACTIONS`, `IN CONCURRENT TRANSACTIONS` or `IN 3 CONCURRENT TRANSACTIONS`. A
@@ -120,6 +120,8 @@ mod tests {
     fn a_call_of_a_procedure_is_seen_wherever_it_stands() {
         for text in [
             "CALL own.labels",
+            "CALL dbms.componentsOfMine()",
+            "CALL dbms.components() YIELD name CALL own.write(name)",
             "CALL db.labels() YIELD label CALL own.write(label)",
             "CALL `db.labels`()",
             "WITH datetime() AS t CALL apoc.periodic.iterate('MATCH (n) RETURN n', 'SET n.x = 1', {}) YIELD total RETURN total",
@@ -154,6 +156,7 @@ mod tests {
             "SET n.v = 'not ended",
             "CREATE (transactions) SET transactions.v = $in",
             "CALL db.labels() YIELD label RETURN label",
+            "CALL dbms.components() YIELD name, versions RETURN name, versions",
             "CALL db.index.fulltext.queryNodes('names', 'Ada') YIELD node RETURN node",
         ] {
             assert!(!may_call_procedure(text) && !may_be_in_batches(text), "{text}");
