@@ -120,8 +120,8 @@ pub struct NodeSection {
     /// Largest number of client connections; the node refuses more with 503 (FAULTS F32).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: u32,
-    /// Threads that serve clients, peers, Redis and Neo4j. Default: half of the machine's cores, at least 1. One thread answers about
-    /// 100,000 hits a second. Raise it where `process_cpu_seconds_total` grows by nearly one second a second for each thread.
+    /// Threads that serve clients, peers, Redis and Neo4j. Default: one for each core. Threads take work from each other, which costs a
+    /// node that shares its cores with Neo4j or with other nodes about a fourteenth of its CPU: give such a node one.
     #[schemars(range(min = 1, max = 1_024))]
     pub threads: Option<u32>,
     /// Weight on the ring: a node of weight 2 owns twice as many keys as a node of weight 1.

@@ -154,8 +154,8 @@ pub fn main() -> ExitCode {
         _ => None,
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    if let Some(loaded) = &served {
-        builder.worker_threads(loaded.settings.node.threads.unwrap_or_else(usual_threads));
+    if let Some(threads) = served.as_ref().and_then(|loaded| loaded.settings.node.threads) {
+        builder.worker_threads(threads);
     }
     let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
@@ -168,12 +168,6 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => failed(&error),
     }
-}
-
-/// Half of the cores, at least one. Two threads on two cores take work from each other at nearly each message: with one, a node needs
-/// a sixth less CPU for the same work, and leaves a core to Neo4j or to the kernel (docs/benchmarks/2026-11-30-threads).
-fn usual_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
 /// `served`: the configuration of the node that `serve` starts.
