@@ -141,7 +141,10 @@ fn names_columns_alone(text: &str, tokens: &[Token]) -> bool {
             TokenKind::Punct(mark) => "()[],.$=<>+-".contains(mark),
             TokenKind::QuotedWord | TokenKind::DotDot | TokenKind::Trouble(_) => false,
         };
-        if !is_known {
+        // `()-->()`, `(name)--()`: a pattern, which reads data.
+        let next_is = |mark: char| tokens.get(at + 1).is_some_and(|next| next.is(mark));
+        let is_pattern = token.is('(') && next_is(')') || token.is(')') && (next_is('-') || next_is('<'));
+        if !is_known || is_pattern {
             return false;
         }
         before = Some(token);
@@ -189,6 +192,8 @@ mod tests {
             "SHOW INDEXES YIELD name WHERE state = 'ONLINE'",
             "SHOW INDEXES YIELD name, state WHERE name = 'x'",
             "SHOW INDEXES YIELD name RETURN name, timestamp () AS t",
+            "SHOW INDEXES YIELD name WHERE ()-->() RETURN name",
+            "SHOW CONSTRAINTS YIELD name WHERE NOT (name)--() RETURN name",
             "SHOW INDEXES YIELD name WHERE EXISTS { MATCH (n) }",
             "SHOW INDEXES YIELD name WHERE COUNT { (:A) } > 1 RETURN name",
             "SHOW INDEXES YIELD name RETURN *",

@@ -74,6 +74,8 @@ impl Path {
         match classifier.verdict(&ask.query) {
             Verdict::Read => true,
             Verdict::Bypass(Reason::Write) => false,
+            // A procedure may have done something before its result met the bound: it never runs a second time (I6).
+            Verdict::Bypass(_) if ask.query.facts().may_call_procedure() => false,
             Verdict::Bypass(_) | Verdict::Unasked => {
                 let word = classifier.server_word_for(&ask.query, RunClass::Bypass).await;
                 word.is_ok_and(|kind| kind == StatementKind::Read)
