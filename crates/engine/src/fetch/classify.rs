@@ -158,6 +158,7 @@ impl Classifier {
     /// Whether the statement's own run, reading only, is the question to the server.
     ///
     /// The lexer has found no word that writes, no function that it does not know, and no procedure that may do more than read. A
+    /// procedure that only the operator vouches for may be of a kind that READ mode does not refuse, so it is asked about first. A
     /// statement that shows the schema is of another kind, and a prefetch has no client that would be told a failure.
     ///
     /// The first text of a node is asked: the answer's bookmark tells the node how far the database is, and each run carries that
@@ -167,6 +168,7 @@ impl Classifier {
             && self.words.has_any.load(Ordering::Relaxed)
             && self.verdict(query) == Verdict::Unasked
             && !shows_schema(&query.statement)
+            && !query.facts().may_call_procedure()
     }
 
     /// Hears what a run's summary says of its statement. What is no read is distrusted where its result is settled.
