@@ -10,8 +10,6 @@ pub const COMMITS_QUEUED_BYTES_MAX: usize = 16 << 20;
 pub const COMMIT_BATCH_LEN_MAX: usize = 256;
 /// Bytes of copies that are sent to the store together, besides the first. To seal them takes a worker about a millisecond.
 pub const COMMIT_BATCH_BYTES_MAX: usize = 256 << 10;
-/// Most of them in one script, during which Redis does nothing else: about 0.2 ms.
-pub const ENDS_IN_SCRIPT_MAX: usize = 32;
 /// A result that comes so soon after the one before it, in ms, is part of a load: its commit waits for no poll of the store.
 pub const COMMIT_LOAD_GAP_MS: u64 = 2;
 /// How long a commit waits for others under load.

@@ -1,17 +1,15 @@
 //! Many leases that end together: their commits and releases in one pipeline. So they cost one call, with one deadline and one
 //! passage of the breaker.
 //!
-//! One server ends [`ENDS_IN_SCRIPT_MAX`] of them in one script, which asks for the life of the content once: INFO costs Redis as much
-//! as all else that it does for an end. A script is one atomic step, so the life is that of each of its ends. An end that fails leaves the
-//! others as they are. In a cluster each is a script of its own, at its own slot. A large entry has the connection of bodies. It never
-//! shares a pipeline: a body before small commands would delay them.
+//! Each of them is a script of its own, so each is one atomic step, as a commit or a release by itself. A large entry has the
+//! connection of bodies. It never shares a pipeline: a body before small commands would delay them.
 
 use futures_util::future::join_all;
 use hopcache_core::lease::Commit;
-use hopcache_core::limits::{ENDS_IN_SCRIPT_MAX, ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
+use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
 use hopcache_engine::ports::{LeaseEnd, Store, StoreError};
 use parking_lot::Mutex;
-use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
 use super::reply::{ends_connection, store_error};
 use super::scripts::{Repeat, slot_keys};
@@ -49,13 +47,10 @@ impl RedisStore {
         let beside_lost = Mutex::new(Vec::new());
         let kept = &beside_lost;
         let exchange = |mut connection: Connection| async move {
-            let in_script = if connection.has_one_server() { ENDS_IN_SCRIPT_MAX } else { 1 };
-            let parts: Vec<&[&LeaseEnd]> = ends.chunks(in_script).collect();
-            let commands = parts.iter().map(|part| self.command_of(part, false)).collect();
+            let commands = ends.iter().map(|end| self.command_of(end, false)).collect();
             let mut answers = connection.query_all(commands).await?;
-            self.send_unknown(&mut connection, &parts, &mut answers).await?;
-            let each = parts.iter().zip(answers).flat_map(|(part, answer)| answers_of(part.len(), answer));
-            let (answers, lost) = without_lost(each.collect());
+            self.send_unknown(&mut connection, ends, &mut answers).await?;
+            let (answers, lost) = without_lost(answers);
             match lost {
                 None => Ok(answers),
                 Some(error) => {
@@ -79,10 +74,10 @@ impl RedisStore {
     async fn send_unknown(
         &self,
         connection: &mut Connection,
-        parts: &[&[&LeaseEnd]],
-        answers: &mut [RedisResult<Value>],
+        ends: &[&LeaseEnd],
+        answers: &mut [RedisResult<i64>],
     ) -> RedisResult<()> {
-        let is_unknown = |answer: &RedisResult<Value>| {
+        let is_unknown = |answer: &RedisResult<i64>| {
             let kind = answer.as_ref().err().map(RedisError::kind);
             kind == Some(ErrorKind::Server(ServerErrorKind::NoScript))
         };
@@ -90,7 +85,7 @@ impl RedisStore {
         if unknown.is_empty() {
             return Ok(());
         }
-        let commands = unknown.iter().filter_map(|at| parts.get(*at)).map(|part| self.command_of(part, true));
+        let commands = unknown.iter().filter_map(|at| ends.get(*at)).map(|end| self.command_of(end, true));
         let again = connection.query_all(commands.collect()).await?;
         for (at, answer) in unknown.into_iter().zip(again) {
             answers[at] = answer;
@@ -98,28 +93,14 @@ impl RedisStore {
         Ok(())
     }
 
-    fn command_of(&self, part: &[&LeaseEnd], by_text: bool) -> Cmd {
-        let script = match part {
-            [LeaseEnd { entry: Some(_), .. }] => &self.scripts.commit,
-            [LeaseEnd { entry: None, .. }] => &self.scripts.release,
-            _ => &self.scripts.ends,
-        };
-        let keys: Vec<String> = part.iter().flat_map(|end| slot_keys(&end.key)).collect();
+    fn command_of(&self, end: &LeaseEnd, by_text: bool) -> Cmd {
+        let script = if end.entry.is_some() { &self.scripts.commit } else { &self.scripts.release };
+        let keys = slot_keys(&end.key);
         let mut command = if by_text { script.by_text(&keys) } else { script.by_digest(&keys) };
-        command.arg(LEASE_RECORD_LINGER_MS);
-        for end in part {
-            command.arg(end.token.counter).arg(nonce_text(end.token.nonce));
-            match &end.entry {
-                Some((entry, life_ms)) => {
-                    command.arg(life_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(entry.as_ref());
-                }
-                None if part.len() > 1 => {
-                    command.arg("").arg("");
-                }
-                None => {}
-            }
+        command.arg(LEASE_RECORD_LINGER_MS).arg(end.token.counter).arg(nonce_text(end.token.nonce));
+        if let Some((entry, life_ms)) = &end.entry {
+            command.arg(life_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(entry.as_ref());
         }
-        self.life.tell(&mut command);
         command
     }
 
@@ -132,37 +113,6 @@ impl RedisStore {
             error
         })
     }
-}
-
-/// The answers of a script to each of its ends.
-fn answers_of(ends: usize, answer: RedisResult<Value>) -> Vec<RedisResult<i64>> {
-    let one = |answer: Value| match answer {
-        Value::Int(done) => Ok(done),
-        Value::BulkString(error) => Err(of_script(String::from_utf8_lossy(&error).into_owned())),
-        other => Err(RedisError::from((
-            ErrorKind::UnexpectedReturnType,
-            "no end of a lease",
-            format!("{other:?}"),
-        ))),
-    };
-    match answer {
-        Ok(Value::Array(each)) if each.len() == ends => each.into_iter().map(one).collect(),
-        Ok(answer) if ends == 1 => vec![one(answer)],
-        Ok(other) => {
-            let error = RedisError::from((
-                ErrorKind::UnexpectedReturnType,
-                "no ends of leases",
-                format!("{other:?}"),
-            ));
-            vec![Err(error); ends]
-        }
-        Err(error) => vec![Err(error); ends],
-    }
-}
-
-/// An error of a command in a script, which had said it by itself.
-fn of_script(error: String) -> RedisError {
-    RedisError::from((ErrorKind::Server(ServerErrorKind::ResponseError), "in a script", error))
 }
 
 /// The answers without those whose server is not the master any more, or whose connection is broken; and the first of these errors.
@@ -185,24 +135,6 @@ fn without_lost(answers: Vec<RedisResult<i64>>) -> (Vec<Option<RedisResult<i64>>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_end_has_its_answer() {
-        let said = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let answers =
-            answers_of(3, Ok(Value::Array(vec![Value::Int(1), said("READONLY no"), Value::Int(0)])));
-        let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok()).collect();
-        assert_eq!(kinds, [Some(&1), None, Some(&0)]);
-        assert!(answers[1].as_ref().is_err_and(ends_connection), "its server is not the master any more");
-        for text in ["OOM command not allowed", "@user_script: 3: WRONGTYPE Operation", "NOPERM no"] {
-            assert!(matches!(store_error(&of_script(text.to_owned())), StoreError::Refused(_)), "{text}");
-        }
-        assert!(matches!(answers_of(1, Ok(Value::Int(1))).as_slice(), [Ok(1)]));
-        for other in [Value::Array(vec![Value::Int(1)]), Value::Nil] {
-            assert!(answers_of(2, Ok(other)).iter().all(Result::is_err));
-        }
-        assert_eq!(answers_of(2, Err(of_script("ERR".to_owned()))).len(), 2);
-    }
 
     #[test]
     fn a_lost_server_costs_only_its_own_answers() {

@@ -112,8 +112,6 @@ pub(super) struct Scripts {
     pub(super) commit: Lua,
     pub(super) renew: Lua,
     pub(super) release: Lua,
-    /// Many commits and releases at one server.
-    pub(super) ends: Lua,
     pub(super) peek: Lua,
     pub(super) invalidate: Lua,
     pub(super) log_append: Lua,
@@ -137,16 +135,6 @@ impl Scripts {
             renew: slot_script!("renew.lua", Once),
             // A second one would report that there was no lease.
             release: slot_script!("release.lua", Never),
-            ends: Lua::new(
-                concat!(
-                    include_str!("lua/life.lua"),
-                    // The script sets the keys of each slot in turn.
-                    "local PAIRS, KEYS = KEYS, {}\n",
-                    include_str!("lua/slot.lua"),
-                    include_str!("lua/ends.lua")
-                ),
-                Never,
-            ),
             peek: slot_script!("peek.lua", Once),
             invalidate: slot_script!("invalidate.lua", UntilDeadline),
             log_append: log_script!("log_append.lua", UntilDeadline),

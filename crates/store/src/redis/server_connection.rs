@@ -213,17 +213,9 @@ impl Connection {
         }
     }
 
-    /// Whether keys of any slots may be named in one command.
-    pub(super) const fn has_one_server(&self) -> bool {
-        matches!(self, Self::Single(_))
-    }
-
-    /// Sends commands in one pipeline. A cluster gets them at the same time, each at its own server.
+    /// Sends commands that answer with a number, in one pipeline. A cluster gets them at the same time, each at its own server.
     /// Each has an answer of its own: a server may refuse one and carry out the next.
-    pub(super) async fn query_all<T: FromRedisValue + Send>(
-        &mut self,
-        commands: Vec<Cmd>,
-    ) -> RedisResult<Vec<RedisResult<T>>> {
+    pub(super) async fn query_all(&mut self, commands: Vec<Cmd>) -> RedisResult<Vec<RedisResult<i64>>> {
         match self {
             Self::Single(connection) => {
                 let mut pipeline = Pipeline::with_capacity(commands.len());

@@ -222,34 +222,6 @@ async fn leases_end_together_at_a_server_that_knows_no_script() {
     assert_eq!(store.end_leases(&ends).await, vec![Ok(false); ends.len()], "by digest, and over");
 }
 
-/// Of leases that end in one script, one whose record is foreign fails, and the others end.
-#[tokio::test]
-async fn of_leases_that_end_together_one_fails_alone() {
-    let server = RedisServer::start(&[]);
-    let store = server.store();
-    comes_back(&store).await;
-    leased(granted_in_time(&store, 50).await);
-    let mut ends = Vec::new();
-    for number in 0..40 {
-        let (token, _) = leased(store.get_or_lease(&key(number), &ask(1, 60_000)).await.unwrap());
-        ends.push(end_of(number, token, (number != 7).then(|| entry(&key(number), 60_000, "rows"))));
-    }
-    for number in [3, 7] {
-        let name = format!("hopcache:v4:{{{}}}:l", key(number).to_hex());
-        assert_eq!(server.tell(&format!("DEL {name}")), ":1");
-        assert_eq!(server.tell(&format!("RPUSH {name} x")), ":1");
-    }
-    let answers = store.end_leases(&ends).await;
-    for (number, answer) in answers.iter().enumerate() {
-        let is_foreign = matches!(answer, Err(StoreError::Refused(text)) if text.contains("WRONGTYPE"));
-        assert!(
-            if [3, 7].contains(&number) { is_foreign } else { *answer == Ok(true) },
-            "{number}: {answer:?}"
-        );
-    }
-    assert!(store.peek(&key(39)).await.unwrap().entry.is_some());
-}
-
 /// A server that is gone fails all of them at once, and the breaker opens. So does one that is not the master any more.
 #[tokio::test]
 async fn leases_that_end_together_have_one_fate_when_their_server_is_lost() {
