@@ -30,7 +30,7 @@
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
 //! | transactions over HTTP | [`HTTP_TRANSACTIONS_MAX`] × about 2 KiB, and [`HOLDER_REQUESTS_SEEN_MAX`] × about 60 bytes = 4 MiB |
-//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB |
+//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB; and where records are large, one of at most 64 MiB each that is read, or waits behind smaller ones |
 //! | results whose commits wait | [`COMMITS_QUEUED_BYTES_MAX`] = 16 MiB of copies that memory may have evicted, [`COMMITS_QUEUED_MAX`] × about 500 bytes, and what one batch is sealed to, 2 × [`COMMIT_BATCH_BYTES_MAX`] |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!

@@ -1,6 +1,6 @@
 //! The fast reject: whether a text certainly is no cacheable read. [`TextVerdict::Write`] and
-//! [`TextVerdict::Bypass`] are final; [`TextVerdict::PerhapsRead`] is only permission to ask the server, whose
-//! `EXPLAIN` is the authority on reads and writes.
+//! [`TextVerdict::Bypass`] are final; [`TextVerdict::PerhapsRead`] is only permission to ask the server, the
+//! authority on reads and writes: by a run in READ mode, or by `EXPLAIN`.
 //!
 //! The server does not distinguish volatile from deterministic functions, so this module alone decides that, by lists
 //! of harmless names. A function or procedure on no list makes a text a bypass. Wrongly accepted reads are excluded by

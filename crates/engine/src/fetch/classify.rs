@@ -2,13 +2,14 @@
 //!
 //! The authority is the server. A client's first run of a text asks it: it runs reading only, so that the server plans no write
 //! (it refuses one before it runs), and the summary says what the statement is. Planning a text twice, for `EXPLAIN` and for its run,
-//! took its first reader on each node twice as long. `EXPLAIN` asks where the server refused such a run, and for a prefetch, which no
-//! client has asked for. A statement that the server has not confirmed as a read is never cached, and its runs have no effect (I6).
+//! took its first reader on each node twice as long. `EXPLAIN` asks about a node's first text, where the server refused such a run, about
+//! what READ mode may not refuse (procedures that only the operator vouches for), about `SHOW`, and for a prefetch, which no client has
+//! asked for. A statement that the server has not confirmed as a read is never cached (I6).
 
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
@@ -44,8 +45,6 @@ struct ServerWords {
     words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
     /// How often a remembered "read" was found to be wrong. Copies of words at their texts are of one such number.
     distrusts: AtomicU32,
-    /// Whether the server has ever answered.
-    has_any: AtomicBool,
 }
 
 impl ServerWords {
@@ -54,7 +53,7 @@ impl ServerWords {
         // Clients choose the keys, so this uses std's keyed hash: lru's default hash does not resist chosen collisions
         // (F35).
         let words = Mutex::new(LruCache::with_hasher(capacity, RandomState::new()));
-        Self { words, distrusts: AtomicU32::new(0), has_any: AtomicBool::new(false) }
+        Self { words, distrusts: AtomicU32::new(0) }
     }
 
     fn len(&self) -> usize {
@@ -78,7 +77,6 @@ impl ServerWords {
     ///
     /// A long text is asked about each time: twenty thousand remembered texts of a megabyte would take 20 GB.
     fn set(&self, query: &Query, kind: StatementKind) -> StatementKind {
-        self.has_any.store(true, Ordering::Relaxed);
         if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX {
             return kind;
         }
@@ -165,8 +163,8 @@ impl Classifier {
     /// (EXACT section 1).
     pub(super) fn is_told_by_its_run(&self, query: &Query, cause: Cause) -> bool {
         cause != Cause::Prefetch
-            && self.words.has_any.load(Ordering::Relaxed)
             && self.verdict(query) == Verdict::Unasked
+            && self.words.len() > 0
             && !shows_schema(&query.statement)
             && !query.facts().may_call_procedure()
     }

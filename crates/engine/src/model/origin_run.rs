@@ -55,14 +55,21 @@ pub struct OriginRun {
 }
 
 impl OriginRun {
-    /// The metadata of its transaction. Where the run is traced, its own `traceparent` stands for the client's.
+    /// The metadata of its transaction.
     #[must_use]
     pub fn transaction_metadata(&self) -> Vec<(String, Value)> {
-        let own = self.traceparent.as_deref().map(|parent| (TRACEPARENT.to_owned(), Value::from(parent)));
-        let sent = self.metadata.iter().flat_map(|metadata| metadata.iter());
-        let others = sent.filter(|(name, _)| own.is_none() || name != TRACEPARENT).cloned();
-        others.chain(own.clone()).collect()
+        traced(self.metadata.as_deref().unwrap_or_default().to_vec(), self.traceparent.as_deref())
     }
+}
+
+/// The metadata of a transaction. Its own `traceparent` stands for the client's: Neo4j refuses a map that has a name twice.
+#[must_use]
+pub fn traced(mut metadata: Vec<(String, Value)>, traceparent: Option<&str>) -> Vec<(String, Value)> {
+    if let Some(parent) = traceparent {
+        metadata.retain(|(name, _)| name != TRACEPARENT);
+        metadata.push((TRACEPARENT.to_owned(), Value::from(parent)));
+    }
+    metadata
 }
 
 /// The name of W3C's trace context in a transaction's metadata.

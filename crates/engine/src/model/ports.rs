@@ -31,7 +31,7 @@ pub use hopcache_core::write_position::{EventCursor, StorePoll};
 
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
 pub use crate::model::origin_run::{
-    AccessMode, OriginRun, Parts, RunBookmarks, TransactionMetadata, WriteBegan, WriteOf,
+    AccessMode, OriginRun, Parts, RunBookmarks, TransactionMetadata, WriteBegan, WriteOf, traced,
 };
 
 /// Time on this node.

@@ -66,7 +66,10 @@ impl KnownForm {
     fn narrowed(&self, counters: &Counters) -> Arc<Self> {
         let counters = counters.as_far_as_they_narrow();
         let known = self.narrowed.lock().iter().find(|(of, _)| *of == counters).cloned();
-        let find = || keep(&mut self.narrowed.lock(), (counters, Self::new(self.form.narrowed(&counters))));
+        let find = || {
+            let narrowed = Self::new(self.form.narrowed(&counters));
+            keep(&mut self.narrowed.lock(), (counters, narrowed))
+        };
         known.unwrap_or_else(find).1
     }
 }

@@ -6,7 +6,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, PrincipalScope};
@@ -33,8 +32,6 @@ pub(super) struct ReadStatement {
     pub(super) realm: RealmTag,
     /// The pattern's text for display; cut to the length that is kept.
     pub(super) text: String,
-    /// Whether its text is kept as the spelling of its normal form.
-    is_spelling: AtomicBool,
 }
 
 type Whose = (Arc<str>, PrincipalScope, Arc<str>);
@@ -67,10 +64,9 @@ impl Statements {
         let whose = (Arc::clone(database), scope, Arc::clone(statement));
         let known = self.read.lock().get(&whose).cloned();
         if let Some(known) = known {
-            let is_spelled = known.read.normal.as_str() != &**statement;
-            if is_spelled && !known.is_spelling.swap(true, Ordering::Relaxed) {
+            if known.read.normal.as_str() != &**statement {
                 let form = (Arc::clone(database), scope, known.read.normal.shared());
-                self.spellings.lock().put(form, Arc::clone(statement));
+                self.spellings.lock().get_or_insert(form, || Arc::clone(statement));
             }
             return known;
         }
@@ -80,14 +76,7 @@ impl Statements {
         let read = Statement::of(statement, allowed, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let facts = Arc::new(TextFacts::of(Arc::clone(statement)));
-        let read = Arc::new(ReadStatement {
-            read,
-            facts,
-            pattern,
-            realm,
-            text,
-            is_spelling: AtomicBool::new(false),
-        });
+        let read = Arc::new(ReadStatement { read, facts, pattern, realm, text });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {
             self.read.lock().put(whose, Arc::clone(&read));
         }
@@ -128,9 +117,9 @@ impl Statements {
         self.spellings.lock().clear();
     }
 
-    /// Remembered statements and forms.
+    /// Remembered statements, spellings and forms.
     pub(super) fn len(&self) -> usize {
-        self.read.lock().len() + self.forms.lock().len()
+        self.read.lock().len() + self.spellings.lock().len() + self.forms.lock().len()
     }
 }
 

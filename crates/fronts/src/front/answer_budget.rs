@@ -2,9 +2,10 @@
 //! never waits, because a waiting request would hold its body meanwhile.
 //!
 //! `node.memory` counts a copy until it is evicted, and the origin's result budget counts a result until it is rendered.
-//! After that only clients that read a body hold it. A large record of a streamed result is held until its client has read it. So this budget counts each body from the answer to the last byte
+//! After that only clients that read a body hold it. So this budget counts each body from the answer to the last byte
 //! that the kernel takes, and counts it once however many clients read it. The address of a body identifies it, because
-//! no other body can be there while it is counted.
+//! no other body can be there while it is counted. A large record of a streamed result is counted as a body is, until its
+//! client has read it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hopcache_core::bookmark::Bookmark;
 use hopcache_engine::TransactionReads;
 use hopcache_engine::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason};
-use hopcache_engine::ports::{AccessMode, OriginError, OriginFault};
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, traced};
 use hopcache_packstream::Value;
 use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Encoding, ResponseForm};
@@ -293,10 +293,7 @@ fn extra_of(read: &ReadInTransaction, terms: &Terms, client: &str) -> Value {
     if let Some(kind) = &read.kind {
         pairs.push(("tx_type".to_owned(), Value::from(kind.as_str())));
     }
-    let mut metadata = shown_client::pairs_of(read.metadata.clone());
-    metadata.retain(|(name, _)| read.traceparent.is_none() || name != "traceparent");
-    metadata
-        .extend(read.traceparent.as_ref().map(|parent| ("traceparent".to_owned(), parent.as_str().into())));
+    let mut metadata = traced(shown_client::pairs_of(read.metadata.clone()), read.traceparent.as_deref());
     client_name::name_in(&mut metadata, client);
     pairs.push(("tx_metadata".to_owned(), Value::Map(metadata)));
     Value::Map(pairs)
