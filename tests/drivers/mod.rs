@@ -2,6 +2,7 @@
 //! it. Needs a real Neo4j, `python3` with `venv`, `node` with `npm`, a JDK with Maven, and Go.
 
 mod answers;
+mod arcadedb;
 mod balanced;
 mod bookmarks;
 mod cluster;

@@ -234,6 +234,19 @@ pub enum AuthMode {
     Service,
 }
 
+/// Who tells whether a statement reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Classify {
+    /// The server, which has to be a Neo4j: it refuses each write of a statement that is run reading only, and `EXPLAIN` names the kind.
+    Server,
+    /// The statement's own words, for a server that answers like Neo4j and is none: what begins with `MATCH` or `OPTIONAL MATCH`, and holds
+    /// no word that writes and no function or procedure that Hopcache does not know, is a read. Nothing is proved current then:
+    /// entries live for their `entry.ttl`, and a write through Hopcache ends all entries of its database.
+    Words,
+}
+
 /// The graph database that answers.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -261,6 +274,9 @@ pub struct OriginSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
     pub timeout: Millis,
+    /// Who tells whether a statement reads. `words` is for servers that are not Neo4j, such as ArcadeDB. All nodes of a cluster need the
+    /// same value.
+    pub classify: Classify,
     /// Functions whose results may be cached, in addition to the built-in lists (Cypher, APOC Core, the pure ones of GDS). `*` stands
     /// for any part of a name, and case does not matter. Name only functions whose value changes with their arguments or with
     /// the graph; a result with one of them is served by age, and each write ends it. A function of the built-in lists that
@@ -287,6 +303,7 @@ impl Default for OriginSection {
             max_concurrent: MaxConcurrent::Adaptive,
             line: RunOrder::Shortest,
             timeout: Millis(30_000),
+            classify: Classify::Server,
             read_functions: Vec::new(),
             read_procedures: Vec::new(),
         }

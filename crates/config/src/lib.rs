@@ -35,8 +35,8 @@ pub use catalog::schema;
 pub use concurrency::{MaxConcurrent, RunOrder};
 pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
-    AuthMode, CdcUse, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat, LogSection,
-    Precision, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
+    AuthMode, CdcUse, Classify, Document, EntrySection, FreshnessMode, FreshnessSection, LogFormat,
+    LogSection, Precision, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, TraceSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
 pub use hosts::AllowedHost;

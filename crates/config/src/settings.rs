@@ -12,8 +12,8 @@ use hopcache_net::tls::{Authorities, TlsFiles};
 use super::bolt_advertise::BoltAdvertise;
 use super::concurrency::{MaxConcurrent, RunOrder};
 use super::document::{
-    AuthMode, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection, PrefetchKind,
-    PrefetchSection, RefreshSection, TraceSection,
+    AuthMode, Classify, Document, EntrySection, FreshnessMode, FreshnessSection, LogSection, NodeSection,
+    PrefetchKind, PrefetchSection, RefreshSection, TraceSection,
 };
 use super::error::{Problem, Source};
 use super::hosts::AllowedHost;
@@ -145,6 +145,8 @@ pub struct OriginSettings {
     pub line: RunOrder,
     /// Deadline of one run.
     pub timeout_ms: Millis,
+    /// Who tells whether a statement reads.
+    pub classify: Classify,
     /// Functions whose results may be cached, besides the built-in lists.
     pub read_functions: Vec<NameGlob>,
     /// Procedures whose results may be cached, besides the built-in list.
@@ -389,6 +391,7 @@ impl Rules<'_> {
             concurrent_max: origin.max_concurrent,
             line: origin.line,
             timeout_ms: origin.timeout,
+            classify: origin.classify,
             read_functions: self.globs("origin.read_functions", &origin.read_functions),
             read_procedures: self.globs("origin.read_procedures", &origin.read_procedures),
         })

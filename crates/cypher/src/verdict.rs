@@ -143,6 +143,16 @@ impl TextVerdict {
     }
 }
 
+/// Whether the first clause of a statement, or of its normal form, is `MATCH` or `OPTIONAL MATCH`.
+#[must_use]
+pub fn begins_with_match(text: &str) -> bool {
+    let mut words = tokens(text).map(|token| token.text(text));
+    let first = words.next().unwrap_or_default();
+    let clause =
+        if first.eq_ignore_ascii_case("OPTIONAL") { words.next().unwrap_or_default() } else { first };
+    clause.eq_ignore_ascii_case("MATCH")
+}
+
 /// Whether `word` is a keyword that can stand behind a variable, so that the word before it may be one.
 #[must_use]
 pub fn may_follow_variable(word: &str) -> bool {

@@ -2,7 +2,7 @@
 //! `verdicts_real` shows that the server agrees.
 
 use hopcache_cypher::statement::Statement;
-use hopcache_cypher::verdict::{Allowed, BypassReason, TextVerdict, decided_by};
+use hopcache_cypher::verdict::{Allowed, BypassReason, TextVerdict, begins_with_match, decided_by};
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -369,6 +369,22 @@ const CONTEXT: [&str; 30] = [
     "x", "AS", "as", "return", "RETURN", "WITH", "with", "{", "}", "(", ")", "[", "]", ",", "+", "*", "CASE",
     "WHEN", "1", "'s'", "`q`", "|", "limit", "CREATE", "call", "/* c */", "IN", "MATCH", "date", "=",
 ];
+
+#[test]
+fn the_first_clause_is_told_apart_from_names_and_comments() {
+    for (text, expected) in [
+        ("MATCH (n) RETURN n", true),
+        ("  /* CREATE */ match(n) RETURN n", true),
+        ("Optional // and\nMatch (n) RETURN n", true),
+        ("OPTIONAL CALL { RETURN 1 AS x } RETURN x", false),
+        ("`MATCH` (n) RETURN n", false),
+        ("matches", false),
+        ("WITH 1 AS x MATCH (n) RETURN n", false),
+        ("", false),
+    ] {
+        assert_eq!(begins_with_match(text), expected, "{text}");
+    }
+}
 
 /// `explain` names what decided.
 #[test]

@@ -1,6 +1,7 @@
 //! The engine's promises on a simulated cluster, under faults. Each test cites its promise (I…) or fault (F…).
 
 use hopcache_core::lease::GrantKind;
+use hopcache_engine::policy::ClassifiesBy;
 use hopcache_engine::ports::StoreError;
 use hopcache_sim::world::store::Mode;
 
@@ -142,6 +143,30 @@ async fn the_first_run_of_a_text_says_what_it_is() {
             outcome.await.unwrap();
         }
         assert_eq!((world.origin.kinds(), world.origin.runs()), (kinds, runs), "{statement}");
+    }
+    committed(&world).await;
+    assert_eq!(world.store.commits().len(), 2);
+}
+
+/// A server that is not Neo4j: where the operator says that words decide, it is never asked, and a run that reports a change is believed.
+#[tokio::test(start_paused = true)]
+async fn where_words_decide_the_server_is_not_asked() {
+    let policy = Policy { classifies_by: ClassifiesBy::Words, ..default_policy() };
+    let world = World::with_policy(1, 17, &policy);
+    for (statement, runs) in [
+        ("MATCH (n) RETURN n", 1),
+        ("optional match (n) RETURN n", 2),
+        // Not these words.
+        ("UNWIND [1] AS n RETURN n", 12),
+        ("MATCH (n:DRIFTS) RETURN n", 13),
+        ("MATCH (n:DRIFTS) RETURN n", 23),
+    ] {
+        let ask = world.ask(statement);
+        let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
+        for outcome in sent {
+            outcome.await.unwrap();
+        }
+        assert_eq!((world.origin.kinds(), world.origin.runs()), (0, runs), "{statement}");
     }
     committed(&world).await;
     assert_eq!(world.store.commits().len(), 2);

@@ -5,6 +5,8 @@
 //! took its first reader on each node twice as long. `EXPLAIN` asks about a node's first text, where the server refused such a run, about
 //! what READ mode may not refuse (procedures that only the operator vouches for), about `SHOW`, and for a prefetch, which no client has
 //! asked for. A statement that the server has not confirmed as a read is never cached (I6).
+//!
+//! A server that is not Neo4j cannot be asked: where the operator says so (`origin.classify = "words"`), the statement's words decide.
 
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
@@ -16,6 +18,7 @@ use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_cypher::checks::schema::shows_schema;
+use hopcache_cypher::verdict::begins_with_match;
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -25,6 +28,7 @@ use crate::model::ask::{Query, RunBounds};
 use crate::model::context::Context;
 use crate::model::event::Cause;
 use crate::model::outcome::Reason;
+use crate::model::policy::{ClassifiesBy, Policy};
 use crate::model::ports::{Origin, OriginError, OriginFault, OriginRun};
 
 /// The way of a statement.
@@ -104,17 +108,20 @@ pub(crate) struct Classifier {
     context: Context,
     origin: Arc<dyn Origin>,
     run_timeout_ms: Millis,
+    by: ClassifiesBy,
     words: ServerWords,
     /// Questions to the server under way.
     questions: Arc<FlightTable<WordKey, Result<StatementKind, OriginError>>>,
 }
 
 impl Classifier {
-    pub(super) fn new(context: &Context, origin: &Arc<dyn Origin>, run_timeout_ms: Millis) -> Self {
+    pub(super) fn new(context: &Context, origin: &Arc<dyn Origin>, policy: &Policy) -> Self {
+        let Policy { run_timeout_ms, classifies_by: by, .. } = *policy;
         Self {
             context: context.clone(),
             origin: Arc::clone(origin),
             run_timeout_ms,
+            by,
             words: ServerWords::new(),
             questions: FlightTable::new(FLIGHT_BOUNDS),
         }
@@ -147,9 +154,23 @@ impl Classifier {
             return Verdict::Bypass(reason);
         }
         match self.words.get(query) {
-            None => Verdict::Unasked,
+            None => match self.by_words(query) {
+                None => Verdict::Unasked,
+                Some(StatementKind::Read) => Verdict::Read,
+                Some(_) => Verdict::Bypass(Reason::Unknown),
+            },
             Some(StatementKind::Read) => Verdict::Read,
             Some(_) => Verdict::Bypass(Reason::Write),
+        }
+    }
+
+    /// What the words of a statement that the lexer lets pass say of it, where they decide. What a run has reported is believed more
+    /// ([`Self::distrust`]).
+    fn by_words(&self, query: &Query) -> Option<StatementKind> {
+        match self.by {
+            ClassifiesBy::Server => None,
+            ClassifiesBy::Words if begins_with_match(query.normal.as_str()) => Some(StatementKind::Read),
+            ClassifiesBy::Words => Some(StatementKind::ReadWrite),
         }
     }
 
@@ -184,7 +205,7 @@ impl Classifier {
     ) -> Result<StatementKind, OriginError> {
         for _ in 0..COMPETE_ROUNDS_MAX {
             // In each round: after a lost leader another request may have asked already.
-            if let Some(kind) = self.words.get(query) {
+            if let Some(kind) = self.words.get(query).or_else(|| self.by_words(query)) {
                 return Ok(kind);
             }
             match self.questions.join(&word_key(query)) {

@@ -108,7 +108,7 @@ impl Fetch {
             crowds: Crowds::default(),
             leases: Leases::new(context, store),
             commits: CommitQueue::new(context, cache, store),
-            classifier: Classifier::new(context, origin, policy.run_timeout_ms),
+            classifier: Classifier::new(context, origin, &policy),
             backoff: FailureBackoff::new(),
             shedding: LoadShedding::default(),
             admission: Admission::new(context, routing, policy.store_room),

@@ -39,6 +39,8 @@ pub struct Policy {
     pub probe_timeout_ms: Millis,
     /// Functions and procedures that the operator vouches for beyond the built-in lists.
     pub allowed: Allowed,
+    /// Who tells whether a statement reads.
+    pub classifies_by: ClassifiesBy,
     /// How long past grace an entry is served while the origin fails; zero for never.
     pub stale_if_error_ms: Millis,
     /// For how long after its last look at the store this node is in touch with the writes of others; `None` if writes end no
@@ -103,6 +105,16 @@ impl PolicyInForce {
 struct InForce {
     policy: ArcSwap<Policy>,
     changed: Notify,
+}
+
+/// Who tells whether a statement reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassifiesBy {
+    /// The server: by a run in READ mode, or by `EXPLAIN`.
+    Server,
+    /// The statement's own words, for servers that speak Bolt and are not Neo4j: a statement that begins with `MATCH` and holds no word that
+    /// writes is a read. Such a server may neither refuse a write in READ mode nor know `EXPLAIN`.
+    Words,
 }
 
 /// Plain data: how long proofs of freshness last.

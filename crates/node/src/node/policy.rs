@@ -1,14 +1,15 @@
 //! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
 use hopcache_config::{
-    CdcUse, FreshnessMode, Precision, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings,
+    CdcUse, Classify, FreshnessMode, Precision, PrefetchKind, PrefetchSection, RefreshMode, RefreshSection,
+    Settings,
 };
 use hopcache_core::admission::Room;
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_cypher::verdict::Allowed;
-use hopcache_engine::policy::{Kinds, PrefetchPolicy};
+use hopcache_engine::policy::{ClassifiesBy, Kinds, PrefetchPolicy};
 use hopcache_engine::{Policy, ProofSettings, RefreshPolicy};
 
 /// The policy that the operator configured.
@@ -26,6 +27,10 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         run_timeout_ms: settings.origin.timeout_ms,
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         allowed: Allowed::new(&settings.origin.read_functions, &settings.origin.read_procedures),
+        classifies_by: match settings.origin.classify {
+            Classify::Server => ClassifiesBy::Server,
+            Classify::Words => ClassifiesBy::Words,
+        },
         stale_if_error_ms: settings.entry.stale_if_error,
         freshness_lease_ms: match settings.freshness.mode {
             FreshnessMode::Proved => Some(settings.freshness.lease),
@@ -40,8 +45,10 @@ pub(super) fn policy(settings: &Settings) -> Policy {
             is_captured: settings.freshness.cdc == CdcUse::Auto,
             is_marked: settings.are_writes_marked(),
         })
-        .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
-        has_triggers: settings.freshness.triggers,
+        // A server that is not Neo4j has no bookmarks whose numbers prove anything.
+        .filter(|proofs| proofs.life_ms_max > Millis::ZERO && settings.origin.classify == Classify::Server),
+        // Labels of another server may have an order of their own (ArcadeDB's types inherit), so a write may touch more than it names.
+        has_triggers: settings.freshness.triggers || settings.origin.classify == Classify::Words,
         compares_values: settings.freshness.precision == Precision::Anchors,
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),

@@ -5,7 +5,7 @@ use hopcache_core::limits::NEAR_RATE_PER_S_MIN;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_cypher::verdict::Allowed;
-use hopcache_engine::policy::PrefetchPolicy;
+use hopcache_engine::policy::{ClassifiesBy, PrefetchPolicy};
 use hopcache_engine::{Policy, RefreshPolicy};
 
 /// TTL 60 s, grace 0.5, no jitter. Everything is stored. Writes end no entries: tests about them say so, and follow the store.
@@ -27,6 +27,7 @@ pub fn default_policy() -> Policy {
         freshness_lease_ms: None,
         proofs: None,
         has_triggers: false,
+        classifies_by: ClassifiesBy::Server,
         compares_values: true,
         refresh: RefreshPolicy {
             is_early: false,
