@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::drivers::install::lines;
-use crate::support::bolt_client::BoltClient;
+use crate::drivers::install::{Driver, lines};
 use crate::support::http::{self, Reply};
 use crate::support::lone::{Lone, Spec};
 use crate::support::process::free_ports;
@@ -99,7 +98,7 @@ async fn ask(node: &Lone, statement: &str, parameters: Value) -> Reply {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_of_a_server_that_is_no_neo4j_are_cached_by_their_words() {
-    let server = ArcadeDb::start().await;
+    let (server, folder) = (ArcadeDb::start().await, tempfile::tempdir().unwrap());
     let origin = format!("uri = \"bolt://{}\"\nclassify = \"words\"", server.bolt);
     // Writes end entries, as shipped.
     let entry = "ttl = \"10m\"\n[freshness]\nmode = \"proved\"".to_owned();
@@ -139,10 +138,21 @@ async fn reads_of_a_server_that_is_no_neo4j_are_cached_by_their_words() {
     let wrong = ask(&node, "MATCH (n:User) RETRUN n", json!({})).await;
     assert_eq!(wrong.status, 400, "{wrong}");
 
-    // Over Bolt, from the same entries.
-    let mut client = BoltClient::connect(node.addrs.bolt).await.unwrap();
-    client.log_on("root", PASSWORD).await.unwrap().unwrap();
-    let rows = client.run("neo4j", read, &json!({"id": 1})).await.unwrap().unwrap();
-    assert_eq!(rows.rows, [json!(["Eve"])]);
-    assert!(rows.cache_status.contains("; hit"), "{}", rows.cache_status);
+    // Over Bolt, from the same entries. The server has Bolt 4 only.
+    let program = folder.path().join("read.py");
+    std::fs::write(&program, READ_BY_DRIVER).unwrap();
+    let python = Driver::newest("python").installed().join("venv/bin/python");
+    let bolt = format!("bolt://{}", node.addrs.bolt);
+    let printed = lines(Command::new(python).arg(&program).args([&bolt, PASSWORD]));
+    assert_eq!(printed[0], "['Eve']");
+    assert!(printed[1].contains("; hit"), "{printed:?}");
 }
+
+const READ_BY_DRIVER: &str = r#"
+import sys
+from neo4j import GraphDatabase
+with GraphDatabase.driver(sys.argv[1], auth=("root", sys.argv[2])) as driver, driver.session(database="neo4j") as session:
+    result = session.run("MATCH (n:User {id: $id}) RETURN n.name AS name", id=1)
+    print(result.value())
+    print(result.consume().metadata.get("hopcache"))
+"#;
