@@ -242,8 +242,8 @@ pub enum Classify {
     /// The server, which has to be a Neo4j: it refuses each write of a statement that is run reading only, and `EXPLAIN` names the kind.
     Server,
     /// The statement's own words, for a server that answers like Neo4j and is none: what begins with `MATCH` or `OPTIONAL MATCH`, and holds
-    /// no word that writes and no function or procedure that Hopcache does not know, is a read. Nothing is proved current then:
-    /// entries live for their `entry.ttl`, and a write through Hopcache ends all entries of its database.
+    /// no word that writes and no function or procedure that Hopcache does not know, is a read. Entries live for their `entry.ttl`
+    /// whatever is written, so this needs `freshness.mode = "ttl"`.
     Words,
 }
 

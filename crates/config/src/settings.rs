@@ -366,6 +366,18 @@ impl Rules<'_> {
 
     fn origin(&mut self, document: &Document) -> Option<OriginSettings> {
         let origin = &document.origin;
+        if origin.classify == Classify::Words {
+            // Such a server may carry out a write in READ mode, and its bookmarks tell no order of its transactions.
+            if document.freshness.mode != FreshnessMode::Ttl {
+                let rule =
+                    "nothing ends or proves what such a server has answered: set freshness.mode = \"ttl\"";
+                self.refuse("origin.classify", "\"words\"".to_owned(), rule);
+            }
+            if matches!(&origin.uri, OriginUri::Bolt { is_cluster: true, .. }) {
+                let rule = "it is for one server: use a bolt:// address in origin.uri";
+                self.refuse("origin.classify", "\"words\"".to_owned(), rule);
+            }
+        }
         let auth = match origin.auth {
             AuthMode::Passthrough => OriginAuth::Passthrough,
             AuthMode::Service => match (&origin.user, &origin.password_file) {

@@ -145,6 +145,14 @@ fn messages_of_values_that_do_not_go_together() {
             "origin.auth: needs origin.user and origin.password_file (it is \"service\", from hopcache.toml:1)",
         ),
         (
+            "origin.classify = \"words\"",
+            "origin.classify: nothing ends or proves what such a server has answered: set freshness.mode = \"ttl\" (it is \"words\", from hopcache.toml:1)",
+        ),
+        (
+            "origin.uri = \"neo4j://a:7687\"\norigin.classify = \"words\"\nfreshness.mode = \"ttl\"",
+            "origin.classify: it is for one server: use a bolt:// address in origin.uri (it is \"words\", from hopcache.toml:2)",
+        ),
+        (
             "origin.read_functions = [\"my.text.*\", \"*\"]",
             "origin.read_functions: a pattern begins with a letter or _: name a library first, as in \"apoc.text.*\" (it is \"*\", from hopcache.toml:1)",
         ),

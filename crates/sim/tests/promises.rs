@@ -158,8 +158,10 @@ async fn where_words_decide_the_server_is_not_asked() {
         ("optional match (n) RETURN n", 2),
         // Not these words.
         ("UNWIND [1] AS n RETURN n", 12),
-        ("MATCH (n:DRIFTS) RETURN n", 13),
+        // A possible write, whatever the first word is.
+        ("MATCH (n) RETURN n; CREATE (m)", 22),
         ("MATCH (n:DRIFTS) RETURN n", 23),
+        ("MATCH (n:DRIFTS) RETURN n", 33),
     ] {
         let ask = world.ask(statement);
         let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();

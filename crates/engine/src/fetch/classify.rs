@@ -164,12 +164,14 @@ impl Classifier {
         }
     }
 
-    /// What the words of a statement that the lexer lets pass say of it, where they decide. What a run has reported is believed more
+    /// What the words of a statement say of it, where they decide. What a run has reported is believed more
     /// ([`Self::distrust`]).
     fn by_words(&self, query: &Query) -> Option<StatementKind> {
         match self.by {
             ClassifiesBy::Server => None,
-            ClassifiesBy::Words if begins_with_match(query.normal.as_str()) => Some(StatementKind::Read),
+            ClassifiesBy::Words if query.lexed.may_read() && begins_with_match(query.normal.as_str()) => {
+                Some(StatementKind::Read)
+            }
             ClassifiesBy::Words => Some(StatementKind::ReadWrite),
         }
     }

@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use hopcache_bolt::ServerInfo;
 use hopcache_bolt::server::Version;
-use hopcache_config::Settings;
+use hopcache_config::{Classify, Settings};
 use hopcache_core::limits::BOLT_RECEIVE_TIMEOUT_S;
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
@@ -76,6 +76,8 @@ pub struct BoltFront {
     clock: Arc<SystemClock>,
     /// The operator's limit for a run.
     run_timeout_ms: Millis,
+    /// Whether bookmarks that are not Neo4j's are ignored.
+    ignores_other_bookmarks: bool,
     /// Where clients reach this node, for routing tables.
     advertised: AdvertisedAddrs,
     /// Whether the listener has TLS.
@@ -106,6 +108,7 @@ impl BoltFront {
             relays,
             clock,
             run_timeout_ms: settings.origin.timeout_ms,
+            ignores_other_bookmarks: settings.origin.classify == Classify::Words,
             advertised,
             is_tls: settings.node.client_tls.is_some(),
             is_leaving,

@@ -45,10 +45,8 @@ pub(super) fn policy(settings: &Settings) -> Policy {
             is_captured: settings.freshness.cdc == CdcUse::Auto,
             is_marked: settings.are_writes_marked(),
         })
-        // A server that is not Neo4j has no bookmarks whose numbers prove anything.
-        .filter(|proofs| proofs.life_ms_max > Millis::ZERO && settings.origin.classify == Classify::Server),
-        // Labels of another server may have an order of their own (ArcadeDB's types inherit), so a write may touch more than it names.
-        has_triggers: settings.freshness.triggers || settings.origin.classify == Classify::Words,
+        .filter(|proofs| proofs.life_ms_max > Millis::ZERO),
+        has_triggers: settings.freshness.triggers,
         compares_values: settings.freshness.precision == Precision::Anchors,
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
