@@ -8,6 +8,7 @@ mod bookmarks;
 mod commit_queue;
 mod degrees;
 mod direct_runs;
+mod first_runs;
 mod flight_ends;
 mod handover;
 mod joined_flights;

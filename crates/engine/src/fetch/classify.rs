@@ -2,19 +2,23 @@
 //!
 //! The authority is the server. A client's first run of a text asks it: it runs reading only, so that the server plans no write
 //! (it refuses one before it runs), and the summary says what the statement is. Planning a text twice, for `EXPLAIN` and for its run,
-//! took its first reader on each node twice as long. `EXPLAIN` asks about a node's first text, where the server refused such a run, about
+//! took its first reader on each node twice as long. `EXPLAIN` asks about a node's first text in each database, where the server refused such a run, about
 //! what READ mode may not refuse (procedures that only the operator vouches for), about `SHOW`, and for a prefetch, which no client has
 //! asked for. A statement that the server has not confirmed as a read is never cached (I6).
 //!
 //! A server that is not Neo4j cannot be asked: where the operator says so (`origin.classify = "words"`), the statement's words decide.
 
+use std::collections::BTreeSet;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
-use hopcache_core::result::StatementKind;
+use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::{
+    COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX, WRITTEN_DATABASES_MAX,
+};
+use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_cypher::checks::schema::shows_schema;
@@ -24,6 +28,7 @@ use parking_lot::Mutex;
 
 use crate::cache::FLIGHT_BOUNDS;
 use crate::cache::flight::{FlightTable, Seat, Wait};
+use crate::fetch::run::is_left_to_clients;
 use crate::model::ask::{Query, RunBounds};
 use crate::model::context::Context;
 use crate::model::event::Cause;
@@ -49,6 +54,8 @@ struct ServerWords {
     words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
     /// How often a remembered "read" was found to be wrong. Copies of words at their texts are of one such number.
     distrusts: AtomicU32,
+    /// Databases of which the server has been asked about a text.
+    asked: Mutex<BTreeSet<DatabaseTag>>,
 }
 
 impl ServerWords {
@@ -57,7 +64,20 @@ impl ServerWords {
         // Clients choose the keys, so this uses std's keyed hash: lru's default hash does not resist chosen collisions
         // (F35).
         let words = Mutex::new(LruCache::with_hasher(capacity, RandomState::new()));
-        Self { words, distrusts: AtomicU32::new(0) }
+        Self { words, distrusts: AtomicU32::new(0), asked: Mutex::default() }
+    }
+
+    fn has_asked_in(&self, database: DatabaseTag) -> bool {
+        self.asked.lock().contains(&database)
+    }
+
+    /// Beyond the bound one is forgotten: its next new text is asked about once more.
+    fn note_asked_in(&self, database: DatabaseTag) {
+        let mut asked = self.asked.lock();
+        if asked.len() >= WRITTEN_DATABASES_MAX && !asked.contains(&database) {
+            asked.pop_first();
+        }
+        asked.insert(database);
     }
 
     fn len(&self) -> usize {
@@ -182,20 +202,40 @@ impl Classifier {
     /// procedure that only the operator vouches for may be of a kind that READ mode does not refuse, so it is asked about first. A
     /// statement that shows the schema is of another kind, and a prefetch has no client that would be told a failure.
     ///
-    /// The first text of a node is asked: the answer's bookmark tells the node how far the database is, and each run carries that
-    /// (EXACT section 1).
+    /// A node's first text in a database is asked about: the answer's bookmark tells the node how far that database is, and each run
+    /// carries that (EXACT section 1).
     pub(super) fn is_told_by_its_run(&self, query: &Query, cause: Cause) -> bool {
         cause != Cause::Prefetch
             && self.verdict(query) == Verdict::Unasked
-            && self.words.len() > 0
+            && self.words.has_asked_in(query.tags.database())
             && !shows_schema(&query.statement)
             && !query.facts().may_call_procedure()
     }
 
-    /// Hears what a run's summary says of its statement. What is no read is distrusted where its result is settled.
-    pub(super) fn hear(&self, query: &Query, kind: Option<StatementKind>) {
-        if kind == Some(StatementKind::Read) {
-            self.words.set(query, StatementKind::Read);
+    /// Hears what a text's first run says of it, which READ mode has not refused. Returns why each client has to run it for itself, if so.
+    ///
+    /// A result that is too large has no summary. The server has planned it in READ mode all the same, so it is a read. What has
+    /// changed something, although it looked like a read, never runs a second time: it is distrusted where its result is settled.
+    pub(super) fn hear(&self, query: &Query, ended: &Result<ResultSet, OriginError>) -> Option<Reason> {
+        let kind = match ended {
+            Ok(result) if result.has_updates() => return None,
+            Ok(result) => result.kind,
+            Err(error) if is_left_to_clients(&error.kind) => Some(StatementKind::Read),
+            Err(_) => return None,
+        };
+        match kind {
+            Some(StatementKind::Read) => {
+                self.words.set(query, StatementKind::Read);
+                None
+            }
+            Some(_) => {
+                self.distrust(query);
+                Some(Reason::Write)
+            }
+            None => {
+                self.distrust(query);
+                Some(Reason::Unknown)
+            }
         }
     }
 
@@ -262,6 +302,7 @@ impl Classifier {
         let bounds = RunBounds { timeout_ms: self.run_timeout_ms, bytes_max: 0 };
         let run = OriginRun { class, ..query.reading(bounds, None) };
         let kind = self.origin.kind(&run).await?;
+        self.words.note_asked_in(query.tags.database());
         let kind = if is_read(kind, &query.statement) { StatementKind::Read } else { kind };
         Ok(self.words.set(query, kind))
     }

@@ -120,12 +120,18 @@ impl Fetch {
     /// Classifies by the server's answer, runs, and offers the result to the store.
     pub(super) async fn run(&self, job: &FetchJob, under: RunUnder<'_>) -> FetchResult {
         let (bounds, is_out_of_time) = self.run_bounds(job);
-        if !is_out_of_time && self.classifier.is_told_by_its_run(&job.query, job.cause) {
-            let (ended, reading) = self.run_counted(job, bounds).await;
+        let is_question = !is_out_of_time && self.classifier.is_told_by_its_run(&job.query, job.cause);
+        if is_question {
+            let (ended, reading) = self.run_counted(job, bounds, is_question).await;
             if !is_refused_as_a_write(&ended) {
-                let kind = ended.as_ref().ok().and_then(|result| result.kind);
-                self.classifier.hear(&job.query, kind);
-                return self.read_ended(job, under, (ended, reading)).await;
+                return match self.classifier.hear(&job.query, &ended) {
+                    // Nobody shares it, as nothing has confirmed a read (I6).
+                    Some(reason) => {
+                        let each = FetchResult::NotARead(reason);
+                        self.end_without_result(&job.query, under.token(), each).await
+                    }
+                    None => self.read_ended(job, under, (ended, reading)).await,
+                };
             }
         }
         let asked_at = self.context.now();
@@ -135,6 +141,8 @@ impl Fetch {
         let (bounds, is_out_of_time) = self.run_bounds(job);
         let (query, token) = (&job.query, under.token());
         let ended = match word {
+            // READ mode has refused it already: its client's own mode runs it, or meets the same trouble.
+            Err(_) if is_question => FetchResult::NotARead(Reason::Write),
             Ok(StatementKind::Read) | Err(OriginError { kind: OriginFault::Failed(_), .. })
                 if is_out_of_time =>
             {
@@ -150,7 +158,7 @@ impl Fetch {
             // A text that cannot be planned fails when it is run, with its own positions in the message. Access mode
             // READ keeps that harmless.
             Err(OriginError { kind: OriginFault::Failed(_), .. }) => {
-                match self.run_counted(job, bounds).await.0 {
+                match self.run_counted(job, bounds, false).await.0 {
                     Err(error) => FetchResult::Failed(error),
                     Ok(_) => FetchResult::NotARead(Reason::Unknown),
                 }
@@ -198,7 +206,7 @@ impl Fetch {
 
     /// Runs a statement that the server has confirmed as a read.
     async fn run_read(&self, job: &FetchJob, bounds: RunBounds, under: RunUnder<'_>) -> FetchResult {
-        let ended = self.run_counted(job, bounds).await;
+        let ended = self.run_counted(job, bounds, false).await;
         self.read_ended(job, under, ended).await
     }
 
@@ -254,13 +262,16 @@ impl Fetch {
         }
     }
 
+    /// `is_question`: of a text that the server has not been asked about. Refused as a write, such a run does not count: it was the
+    /// question alone.
     async fn run_counted(
         &self,
         job: &FetchJob,
         bounds: RunBounds,
+        is_question: bool,
     ) -> (Result<ResultSet, OriginError>, RunTimes) {
         let read_started = self.context.now();
-        let under_way = UnderWay { fetch: self, job, bounds, read_started, is_ended: false };
+        let under_way = UnderWay { fetch: self, job, bounds, read_started, is_question, is_ended: false };
         let parent = job.traceparent.as_deref();
         let span = self.context.begin(parent, Step::Run);
         let mut run = job.query.reading(bounds, traceparent_below(span.as_deref(), parent));
@@ -327,7 +338,7 @@ fn is_refused_as_a_write(ended: &Result<ResultSet, OriginError>) -> bool {
 const ACCESS_MODE: &str = "Neo.ClientError.Statement.AccessMode";
 
 /// Whether a result is over the bound of an entry, and each client reads it for itself: no failure of the origin.
-fn is_left_to_clients(fault: &OriginFault) -> bool {
+pub(super) fn is_left_to_clients(fault: &OriginFault) -> bool {
     matches!(fault, OriginFault::TooLarge { limit_bytes } if *limit_bytes < limits::PASS_THROUGH_BYTES_MAX)
 }
 
@@ -338,12 +349,16 @@ struct UnderWay<'a> {
     job: &'a FetchJob,
     bounds: RunBounds,
     read_started: MonoTime,
+    is_question: bool,
     is_ended: bool,
 }
 
 impl UnderWay<'_> {
     fn ended(mut self, ended: &Result<ResultSet, OriginError>) -> Millis {
         self.is_ended = true;
+        if self.is_question && is_refused_as_a_write(ended) {
+            return self.fetch.context.now().since(self.read_started);
+        }
         self.note(ended.as_ref().err())
     }
 

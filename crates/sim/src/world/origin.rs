@@ -8,7 +8,7 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun};
+use hopcache_engine::ports::{AccessMode, Neo4jFailure, OriginError, OriginFault, OriginRun};
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
@@ -95,6 +95,8 @@ pub struct OriginRunView {
     pub statement: String,
     /// The principal of the run.
     pub scope: PrincipalScope,
+    /// Its access mode.
+    pub mode: AccessMode,
     /// When it began.
     pub began: MonoTime,
     /// The bookmarks that it carried.
@@ -378,6 +380,7 @@ fn seen(run: &OriginRun, carried: Bookmark) -> OriginRunView {
     OriginRunView {
         statement: run.statement.to_string(),
         scope: run.identity.scope,
+        mode: run.mode,
         began: sim_now(),
         carried,
     }
