@@ -36,6 +36,8 @@ pub const SHOWN_SHAPES_MAX: usize = 4;
 /// Forms of parameters for which what one text writes is remembered, and outcomes of each by the counters of its summary. Most texts
 /// have one of each.
 pub const WRITE_FORMS_MAX: usize = 4;
+/// Bytes of one such form with its outcomes, by estimate. The usual one has some kilobytes; a run of a larger one reads its text.
+pub const WRITE_FORM_BYTES_MAX: usize = 32 << 10;
 /// Names of keys and labels in the refinement of one write.
 pub const REFINED_NAMES_MAX: usize = 32;
 /// Facts of the refinement of one write. The tags of more facts are told without refinement.

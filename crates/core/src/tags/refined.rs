@@ -154,6 +154,18 @@ impl TouchedForm {
     pub fn tags(&self) -> &[TagId] {
         &self.touched.tags
     }
+
+    /// The bytes that it takes on the heap, by estimate.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        let of_refined = |refined: &Arc<Refinement>| {
+            let names: usize = refined.names.iter().map(|name| size_of::<Box<str>>() + name.len()).sum();
+            names + size_of_val(&*refined.facts)
+        };
+        size_of_val(&*self.touched.tags)
+            + self.touched.refined.as_ref().map_or(0, of_refined)
+            + size_of_val(self.anchors.as_slice())
+    }
 }
 
 impl TryFrom<Parts> for Refinement {

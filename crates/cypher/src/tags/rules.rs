@@ -311,6 +311,28 @@ impl Need {
 }
 
 impl Touch {
+    /// Bytes of the names in it.
+    pub(super) fn name_bytes(&self) -> usize {
+        match self {
+            Self::NewLabel(name)
+            | Self::LabelChanged(name)
+            | Self::Relationship(name)
+            | Self::NodeKey(name)
+            | Self::RelationshipKey(name)
+            | Self::AnyRelationshipKeyOf(name) => name.len(),
+            Self::RelationshipKeyOf(of, name) => of.len() + name.len(),
+            Self::NodeCreated
+            | Self::NewAnyLabel
+            | Self::NodeDeleted
+            | Self::AnyLabelChanged
+            | Self::AnyRelationship
+            | Self::Detached
+            | Self::AnyNodeKey
+            | Self::AnyRelationshipKey
+            | Self::Anything => 0,
+        }
+    }
+
     /// The marks that a write with this touch makes. Every touch also makes [`TagSubject::Change`].
     #[must_use]
     pub fn marks(&self) -> Vec<TagSubject<'_>> {

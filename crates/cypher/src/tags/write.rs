@@ -112,6 +112,14 @@ impl WriteEffects {
         Self { tokens: self.tokens.clone(), ..effects }
     }
 
+    /// The bytes that it takes on the heap, by estimate.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        let found: usize = self.found.iter().map(|(_, touch)| touch.name_bytes()).sum();
+        // Leaves of a tree are half empty at worst.
+        let of_tree = 2 * self.found.len() * size_of::<(Option<Cause>, Touch)>();
+        found + of_tree + size_of_val(self.ids.as_slice()) + self.tokens.as_deref().map_or(0, size_of_val)
+    }
+
     /// What the write may do, for people.
     pub fn touches(&self) -> impl Iterator<Item = &Touch> {
         self.found.iter().map(|(_, touch)| touch)

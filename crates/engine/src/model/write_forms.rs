@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use hopcache_core::limits::WRITE_FORMS_MAX;
+use hopcache_core::limits::{WRITE_FORM_BYTES_MAX, WRITE_FORMS_MAX};
 use hopcache_core::tags::{ClassId, TagId, Touched};
 use hopcache_cypher::tags::anchored::{AnchoredWrite, ParamsForm, WriteForm};
 use hopcache_cypher::tags::{Counters, WriteEffects};
@@ -18,6 +18,8 @@ pub(super) struct WriteForms(Mutex<ArrayVec<Arc<KnownForm>, WRITE_FORMS_MAX>>);
 #[derive(Debug)]
 pub struct KnownForm {
     form: WriteForm,
+    /// The room for what summaries leave of it. What is left of a run is narrowed once, so that has none.
+    room_bytes: usize,
     narrowed: Mutex<ArrayVec<(Counters, Arc<KnownForm>), WRITE_FORMS_MAX>>,
 }
 
@@ -37,7 +39,12 @@ impl WriteForms {
             let found = ParamsForm::of(params)?;
             let form = self.known(&found).or_else(|| {
                 let form = WriteForm::of(effects.clone(), text, (params, &found))?;
-                Some(keep(&mut self.0.lock(), KnownForm::new(form)))
+                let bytes = form.weight_bytes();
+                let new = KnownForm::new(form, WRITE_FORM_BYTES_MAX.saturating_sub(bytes));
+                if bytes <= WRITE_FORM_BYTES_MAX {
+                    keep(&mut self.0.lock(), Arc::clone(&new));
+                }
+                Some(new)
             })?;
             Some(RunWrite::OfForm(form, found.classes().into()))
         };
@@ -50,27 +57,36 @@ impl WriteForms {
 }
 
 /// The oldest makes room.
-fn keep<T: Clone>(places: &mut ArrayVec<T, WRITE_FORMS_MAX>, new: T) -> T {
+fn keep<T>(places: &mut ArrayVec<T, WRITE_FORMS_MAX>, new: T) {
     if places.is_full() {
         places.remove(0);
     }
-    places.push(new.clone());
-    new
+    places.push(new);
 }
 
 impl KnownForm {
-    fn new(form: WriteForm) -> Arc<Self> {
-        Arc::new(Self { form, narrowed: Mutex::default() })
+    fn new(form: WriteForm, room_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { form, room_bytes, narrowed: Mutex::default() })
     }
 
     fn narrowed(&self, counters: &Counters) -> Arc<Self> {
         let counters = counters.as_far_as_they_narrow();
         let known = self.narrowed.lock().iter().find(|(of, _)| *of == counters).cloned();
-        let find = || {
-            let narrowed = Self::new(self.form.narrowed(&counters));
-            keep(&mut self.narrowed.lock(), (counters, narrowed))
-        };
-        known.unwrap_or_else(find).1
+        if let Some((_, known)) = known {
+            return known;
+        }
+        let new = Self::new(self.form.narrowed(&counters), 0);
+        let bytes = new.form.weight_bytes();
+        if bytes <= self.room_bytes {
+            let mut kept = self.narrowed.lock();
+            while kept.iter().map(|(_, kept)| kept.form.weight_bytes()).sum::<usize>() + bytes
+                > self.room_bytes
+            {
+                kept.remove(0);
+            }
+            keep(&mut kept, (counters, Arc::clone(&new)));
+        }
+        new
     }
 }
 
@@ -171,5 +187,30 @@ mod tests {
         let long = Value::List((0..1_000).map(Value::Int).collect());
         let params = encode(&Value::Map(vec![("id".to_owned(), long)]));
         assert!(matches!(forms.write(&effects, TEXT, &params), RunWrite::Own(_)), "too long for a form");
+    }
+
+    /// I9: a form with what summaries leave of it takes no more than its bytes, however long the names of its text are. What has no
+    /// room is found again for each run.
+    #[test]
+    fn large_forms_are_not_kept() {
+        for (name_bytes, sets, is_kept) in [(3, 20, true), (300, 20, false), (3_000, 20, false)] {
+            let keys = (0..sets).map(|n| format!("SET t.{}{n} = $at", "k".repeat(name_bytes)));
+            let text = format!("MERGE (t:Turn {{id: $id}}) {}", keys.collect::<Vec<_>>().join(" "));
+            let (forms, effects) =
+                (WriteForms::default(), WriteEffects::of_text(&text).expect("any parameters"));
+            for round in 0..3 * i64::try_from(WRITE_FORMS_MAX).expect("few") {
+                let params = params(round, "now");
+                let (write, own) = (forms.write(&effects, &text, &params), AnchoredWrite::of(&text, &params));
+                let counters =
+                    Counters { nodes_created: round % 2, properties_set: round, ..Counters::default() };
+                assert_eq!(write.narrowed(&counters).told(), own.narrowed(&counters).told(), "{name_bytes}");
+                let kept = forms.0.lock();
+                let of = |form: &KnownForm| {
+                    form.narrowed.lock().iter().map(|(_, form)| form.form.weight_bytes()).sum::<usize>()
+                };
+                assert!(kept.iter().all(|form| form.form.weight_bytes() + of(form) <= WRITE_FORM_BYTES_MAX));
+                assert_eq!(!kept.is_empty(), is_kept, "{name_bytes}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hopcache_core::tags::TagId;
+use hopcache_core::tags::{ClassId, TagId};
 
 use crate::syntax::certain;
 use crate::tags::anchored::env::KeyRef;
@@ -47,6 +47,14 @@ impl TouchFact {
         }
     }
 
+    fn name_bytes(&self) -> usize {
+        match self {
+            Self::Tag(touch) => touch.name_bytes(),
+            Self::KeyLost(key) | Self::KeyGained(key) => key.len(),
+            Self::AnyKeyLost | Self::AnyKeyGained => 0,
+        }
+    }
+
     /// The facts of a touch of which nothing else is known.
     fn all_of(touch: Touch) -> Vec<Self> {
         let more = match &touch {
@@ -77,6 +85,11 @@ impl AnchoredTouch {
             TouchFact::Tag(touch) => Some((self.cause, touch.clone())),
             _ => None,
         }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        let roles: usize = self.roles.iter().map(Cover::weight_bytes).sum();
+        size_of::<Self>() + self.fact.name_bytes() + size_of_val(self.ids.as_slice()) + roles
     }
 
     pub(super) fn new(cause: Option<Cause>, fact: TouchFact, roles: Vec<Cover>) -> Self {
@@ -128,6 +141,19 @@ impl std::fmt::Display for Cover {
 }
 
 impl Cover {
+    /// By estimate: leaves of trees are half empty at worst.
+    fn weight_bytes(&self) -> usize {
+        let name = |name: &String| 2 * size_of::<String>() + name.len();
+        let key = |(key, classes): (&KeyRef, &Classes)| {
+            let name_bytes = if let KeyRef::Key(name) = key { name.len() } else { 0 };
+            2 * size_of::<(KeyRef, Classes)>() + name_bytes + 2 * classes.len() * size_of::<ClassId>()
+        };
+        let others = if let Others::Absent { but } = &self.others { but.iter().map(name).sum() } else { 0 };
+        let labels: usize = self.labels.iter().flatten().map(name).sum();
+        let found_by: usize = self.found_by.iter().map(name).sum();
+        size_of::<Self>() + self.keys.iter().map(key).sum::<usize>() + others + labels + found_by
+    }
+
     /// The classes that the key may have; `None` if it may have any.
     fn classes(&self, key: &KeyRef) -> Option<&Classes> {
         static NONE: Classes = Classes::new();
@@ -238,6 +264,13 @@ impl AnchoredWrite {
             None => (effects, &self.touches),
         };
         Self { touches: touches.iter().filter(happened).cloned().collect(), effects, if_made: None }
+    }
+
+    /// The bytes that it takes on the heap, by estimate.
+    pub(super) fn weight_bytes(&self) -> usize {
+        let of = |touches: &[AnchoredTouch]| touches.iter().map(AnchoredTouch::weight_bytes).sum::<usize>();
+        let of_made = |made: &IfMade| size_of::<IfMade>() + made.effects.weight_bytes() + of(&made.touches);
+        self.effects.weight_bytes() + of(&self.touches) + self.if_made.as_deref().map_or(0, of_made)
     }
 
     /// The effects without constraints.

@@ -150,7 +150,7 @@ fn take<'f>(form: &mut &'f [u8], len: usize) -> Option<&'f [u8]> {
 /// What the runs of a text may do whose parameters have one form.
 #[derive(Debug)]
 pub struct WriteForm {
-    params: Box<[u8]>,
+    params: Arc<[u8]>,
     write: AnchoredWrite,
     /// `None`: anything.
     told: Option<TouchedForm>,
@@ -168,9 +168,19 @@ impl WriteForm {
         (is_small && !are_asked.get()).then(|| Self::with(form.form.as_slice().into(), write))
     }
 
-    fn with(params: Box<[u8]>, write: AnchoredWrite) -> Self {
+    fn with(params: Arc<[u8]>, write: AnchoredWrite) -> Self {
         let tokens = write.effects().tokens().map(Arc::from);
         Self { params, told: write.told_form(), tokens, write }
+    }
+
+    /// The bytes that it takes, by estimate.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.params.len()
+            + self.write.weight_bytes()
+            + self.told.as_ref().map_or(0, TouchedForm::weight_bytes)
+            + self.tokens.as_deref().map_or(0, size_of_val)
     }
 
     /// Whether it is of parameters of this form.
@@ -182,7 +192,7 @@ impl WriteForm {
     /// As [`AnchoredWrite::narrowed`].
     #[must_use]
     pub fn narrowed(&self, counters: &Counters) -> Self {
-        Self::with(self.params.clone(), self.write.narrowed(counters))
+        Self::with(Arc::clone(&self.params), self.write.narrowed(counters))
     }
 
     /// As [`AnchoredWrite::told`], for a run whose values have these classes.
