@@ -201,7 +201,7 @@ impl Fetch {
     async fn former_copy(&self, job: &FetchJob) -> Option<FormerCopy> {
         // A node with nobody to ask, as one that has just started alone, has nothing to compare. To ask Neo4j would keep its misses
         // out of the line.
-        if job.cause != Cause::Prefetch && self.invalidate.has_former_owner(&job.query.key) {
+        if job.cause != Cause::Prefetch && self.invalidate.may_have_former_copy(&job.query.key) {
             self.writes.know(&job.query).await;
         }
         self.invalidate.former_copy(&job.query, &job.bounds).await

@@ -68,12 +68,16 @@ pub(super) struct HandoverRings {
 struct LeftCopies {
     /// Under this ring every copy was looked at.
     ring: RingEpoch,
+    /// How often the ring had changed by then. Behind A, B, A the ring is the same, and copies have come under B.
+    changes: u64,
     /// Owners of left copies under this ring, each with the time until which they are kept.
     owners: BTreeMap<NodeName, MonoTime>,
 }
 
 struct Rings {
     now: Arc<Ring>,
+    /// How often it has changed.
+    changes: u64,
     /// Latest first, each with the time until which its owners are asked.
     former: VecDeque<(Arc<Ring>, MonoTime)>,
     /// Former owners that could not be asked since the last change, or have left nothing for this node.
@@ -83,14 +87,21 @@ struct Rings {
 impl HandoverRings {
     pub(super) fn new(now: Arc<Ring>) -> Self {
         // A node that starts has no copies.
-        let left = LeftCopies { ring: now.epoch(), owners: BTreeMap::new() };
-        let rings = Rings { now, former: VecDeque::new(), not_asked: Vec::new() };
+        let left = LeftCopies { ring: now.epoch(), changes: 0, owners: BTreeMap::new() };
+        let rings = Rings { now, changes: 0, former: VecDeque::new(), not_asked: Vec::new() };
         Self { rings: Mutex::new(rings), left: Mutex::new(left), log_read: AtomicU64::new(0) }
     }
 
     /// Notes how much of the log was read. Called after its invalidations were carried out.
     pub(super) fn has_read(&self, log: LogCursor) {
         self.log_read.store(log.digest().0, Ordering::Release);
+    }
+
+    /// How often the ring in force has changed.
+    fn changes(&self, view: &Arc<Ring>, now: MonoTime) -> u64 {
+        let mut rings = self.rings.lock();
+        rings.note(view, now);
+        rings.changes
     }
 
     fn former_len(&self) -> usize {
@@ -105,16 +116,16 @@ impl HandoverRings {
 impl Rings {
     /// Notes the ring in force, if it is another one. Callers that need the former ring call this first: the task that
     /// watches the ring may not have run yet.
-    fn note(&mut self, view: &Arc<Ring>, now: MonoTime) -> bool {
+    fn note(&mut self, view: &Arc<Ring>, now: MonoTime) {
         self.former.retain(|(_, until)| *until > now);
         if view.epoch() == self.now.epoch() {
-            return false;
+            return;
         }
         let before = std::mem::replace(&mut self.now, Arc::clone(view));
         self.former.push_front((before, now + Millis(HANDOVER_MS)));
         self.former.truncate(HANDOVER_RINGS_MAX);
         self.not_asked.clear();
-        true
+        self.changes += 1;
     }
 
     /// The nodes that may still have, or give, copies that `scope` covers.
@@ -170,7 +181,7 @@ impl Invalidate {
     /// for [`HANDOVER_MS`]; near copies are forgotten at once. Called when the ring has changed.
     pub fn ring_changed(&self) -> RingChange {
         let (view, now) = (self.routing.view(), self.context.now());
-        self.rings.rings.lock().note(&view, now);
+        let changes = self.rings.changes(&view, now);
         let (left, owners) = (Cell::new(0), RefCell::new(BTreeMap::new()));
         // Returns whether the copy is of no use any more.
         let leave = |key: &QueryKey, copy: &MemoryCopy| {
@@ -194,22 +205,26 @@ impl Invalidate {
                 leave(key, copy);
             }
         });
-        *self.rings.left.lock() = LeftCopies { ring: view.epoch(), owners: owners.into_inner() };
+        *self.rings.left.lock() = LeftCopies { ring: view.epoch(), changes, owners: owners.into_inner() };
         RingChange { dropped, left: in_memory }
     }
 
-    /// The ring under which this node has looked at all its copies last.
+    /// Whether the ring has changed since this node has looked at all its copies.
     #[must_use]
-    pub fn ring_seen(&self) -> RingEpoch {
-        self.rings.left.lock().ring
+    pub fn has_ring_changed(&self) -> bool {
+        let changes = self.rings.changes(&self.routing.view(), self.context.now());
+        self.rings.left.lock().changes != changes
     }
 
     /// Whether this node has left no copy for the key's owner by `ring`, the asker's.
     fn has_left_nothing(&self, key: &QueryKey, ring: RingEpoch) -> bool {
         let (view, now) = (self.routing.view(), self.context.now());
+        let changes = self.rings.changes(&view, now);
         let left = self.rings.left.lock();
         let has_copies = |owner| left.owners.get(owner).is_some_and(|until| *until > now);
-        [view.epoch(), left.ring] == [ring; 2] && view.owner(key).is_some_and(|owner| !has_copies(owner))
+        [view.epoch(), left.ring] == [ring; 2]
+            && left.changes == changes
+            && view.owner(key).is_some_and(|owner| !has_copies(owner))
     }
 
     /// Forgets copies that were kept for new owners long enough. Called some time after a change.
@@ -262,9 +277,10 @@ impl Invalidate {
         self.as_answer(bounds, SharedCopy::new(taken_back(&left).with_heat(heat)))
     }
 
-    /// Whether another node may have left a copy for this one, the key's owner.
-    pub(crate) fn has_former_owner(&self, key: &QueryKey) -> bool {
-        self.policy.now().ttl_ms != Millis::ZERO && !self.former_owners(key).is_empty()
+    /// Whether another node may have left a copy for this one, the key's owner, or it has left one itself.
+    pub(crate) fn may_have_former_copy(&self, key: &QueryKey) -> bool {
+        let has_left = || self.cache.look_for_new_owner(key).is_some_and(|copy| copy.left_at().is_some());
+        self.policy.now().ttl_ms != Millis::ZERO && (!self.former_owners(key).is_empty() || has_left())
     }
 
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {
@@ -278,8 +294,9 @@ impl Invalidate {
     }
 
     async fn ask_former_owner(&self, query: &Query, node: &NodeName) -> Option<SharedCopy> {
-        let (asked, log, ring) = (self.context.now(), self.rings.log_read(), self.routing.view().epoch());
-        let wanted = peers::wanted(query.key, log, ring);
+        let (asked, log, view) = (self.context.now(), self.rings.log_read(), self.routing.view());
+        let changes = self.rings.changes(&view, asked);
+        let wanted = peers::wanted(query.key, log, view.epoch());
         let moved = match self.peers.ask(node, wanted, Millis(HANDOVER_ASK_MS)).await {
             Ok(FormerAnswer::Moved(moved)) => moved,
             Ok(FormerAnswer::Absent) => {
@@ -288,13 +305,13 @@ impl Invalidate {
             }
             Ok(FormerAnswer::LeftNothing) => {
                 self.context.note(Event::Handover(HandoverWord::Absent));
-                self.ask_no_more(node, Some(ring));
+                self.ask_no_more(node, changes);
                 return None;
             }
             // Gone, silent, or of another version: not asked again for every miss.
             Err(_) => {
                 self.context.note(Event::Handover(HandoverWord::Unreached));
-                self.ask_no_more(node, None);
+                self.ask_no_more(node, changes);
                 return None;
             }
         };
@@ -308,10 +325,10 @@ impl Invalidate {
         (self.rings.log_read() == log || log != CursorDigest::default()).then_some(copy)
     }
 
-    /// This former owner is not asked again before the ring changes; `under`: if that is still the ring.
-    fn ask_no_more(&self, node: &NodeName, under: Option<RingEpoch>) {
+    /// This former owner is not asked again before the ring changes. It has answered, or not, after so many changes.
+    fn ask_no_more(&self, node: &NodeName, changes: u64) {
         let mut rings = self.rings.rings.lock();
-        if under.is_none_or(|ring| ring == rings.now.epoch()) && !rings.not_asked.contains(node) {
+        if changes == rings.changes && !rings.not_asked.contains(node) {
             rings.not_asked.push(node.clone());
         }
     }

@@ -62,7 +62,6 @@ pub(super) async fn watch_ring(state: &NodeState) {
     let mut views = state.members.subscribe();
     // The ring may have changed before this task began.
     views.mark_changed();
-    let mut epoch = engine.invalidate().ring_seen();
     let mut over_at = None;
     loop {
         let over = async {
@@ -79,14 +78,19 @@ pub(super) async fn watch_ring(state: &NodeState) {
                 tracing::debug!(forgotten, "copies that were left to other nodes are forgotten");
             }
         }
-        let view = engine.view();
-        if view.epoch() == epoch {
+        if !engine.invalidate().has_ring_changed() {
             continue;
         }
-        epoch = view.epoch();
         let RingChange { dropped, left } = engine.invalidate().ring_changed();
+        let view = engine.view();
         let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
-        tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
+        tracing::info!(
+            epoch = view.epoch().0,
+            members = names.join(" "),
+            dropped,
+            left,
+            "the ring has changed"
+        );
         // A leaving node has sent the plans before it announced that it leaves.
         if left > 0 && !state.leaving.is_cancelled() {
             engine.path().tell_plans(&view).await;

@@ -411,6 +411,36 @@ async fn a_former_owner_that_has_left_nothing_is_asked_once() {
     assert_eq!(asked_for(&scene, 3).await, 3, "it has left a copy for this node");
 }
 
+/// The ring was A, B, and is A again. The former owner has a copy from under B, and has not looked at its copies since: what it had left
+/// under the first A says nothing of the second. The new owner has heard under the first A that nothing was left, and asks again.
+#[tokio::test(start_paused = true)]
+async fn what_was_left_under_an_earlier_ring_of_the_same_members_says_nothing() {
+    let scene = Scene::new(29).await;
+    scene.node(scene.former).memory.forget_all();
+    scene.join();
+    let of_new = (0..100)
+        .map(|n| scene.world.ask(&format!("MATCH (n) RETURN n.version AS v{n}")))
+        .filter(|ask| scene.world.owner_of(ask) == scene.new);
+    let of_new: Vec<Ask> = of_new.collect();
+    let names = |out: Option<usize>| -> Vec<NodeName> {
+        (0..3).filter(|node| Some(*node) != out).filter_map(node_name).collect()
+    };
+    let former = scene.node(scene.former);
+    former.routing.set(&names(Some(scene.new)));
+    let me = &former.engine.me().node;
+    let other =
+        of_new.into_iter().find(|ask| former.engine.view().owner(&ask.query.key) == Some(me)).unwrap();
+    assert!(matches!(front(&former.engine, &other).await.answer, Answer::Body(_)));
+    former.routing.set(&names(None));
+    for _ in 0..3 {
+        scene.node(scene.new).memory.forget_all();
+        scene.world.store.lose_everything();
+        scene.answered(scene.new).await;
+    }
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Absent), 3);
+    assert!(former.engine.invalidate().has_ring_changed(), "and is to look at them");
+}
+
 /// Two nodes take each other for the owner, each with an older ring. Both ask, both answer from memory, and neither
 /// waits for the other (I8).
 #[tokio::test(start_paused = true)]
