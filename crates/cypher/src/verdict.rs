@@ -159,6 +159,25 @@ pub fn may_follow_variable(word: &str) -> bool {
     names::AFTER_VARIABLE.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
+/// Whether each function that `text` calls is on a list of this crate. Another one may do something outside of the graph, so a statement
+/// with it is not run again unasked. False of a text that this lexer does not read.
+///
+/// ```
+/// use hopcache_cypher::verdict::calls_known_functions;
+///
+/// assert!(calls_known_functions("USE a MATCH (n) WHERE rand() < 0.1 RETURN date(), apoc.text.join(n.names, ' ')"));
+/// assert!(!calls_known_functions("MATCH (n) RETURN date(), mine.send(n)"));
+/// ```
+#[must_use]
+pub fn calls_known_functions(text: &str) -> bool {
+    let tokens: Vec<Token> = tokens(text).collect();
+    if tokens.iter().any(|token| trouble(token).is_some()) {
+        return false;
+    }
+    let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
+    calls::knows_functions(View { tokens: &tokens, texts: &texts })
+}
+
 /// Plain data: the function, the procedure or the keyword that decides a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decider {

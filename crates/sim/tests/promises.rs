@@ -292,3 +292,20 @@ async fn request_directives_are_kept_to() {
     ask.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 3), "only-if-cached, and there is one");
 }
+
+/// A read that is never cached streams when its result has met the bound: a second run, which nobody notices. A function that no list
+/// names may do something outside of the graph (I6): its statement runs once for each request.
+#[tokio::test(start_paused = true)]
+async fn what_calls_an_unknown_function_runs_once_for_a_request() {
+    let world = World::new(1, 91);
+    let path = world.nodes[0].engine.path();
+    let held = async |statement: &str| path.request_held(&world.ask(statement), sim_now()).await;
+    assert!(held("MATCH (n:HUGE) RETURN date()").await.is_err(), "it is streamed");
+    assert_eq!(world.origin.runs(), 1);
+    let statement = "MATCH (n:HUGE) RETURN date(), mine.send(n)";
+    let outcome = held(statement).await.unwrap();
+    assert!(matches!(failure(&outcome), FailureKind::TooLarge { .. }), "{outcome:?}");
+    assert_eq!(world.origin.runs(), 2);
+    assert!(held(statement).await.is_err(), "the next request streams it, and has not run it");
+    assert_eq!(world.origin.runs(), 2);
+}

@@ -34,6 +34,23 @@ pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (TextVerdict, Option<R
     (verdict, of_params)
 }
 
+/// Whether each function that the text calls is on a list of this crate.
+pub(super) fn knows_functions(view: View<'_>) -> bool {
+    let allowed = Allowed::default();
+    let mut index = 0;
+    while index < view.tokens.len() {
+        let end = procedure_name(view, index)
+            .unwrap_or_else(|| if view.is_name(index) { view.chain_end(index) } else { index + 1 });
+        let name = index..end;
+        let is_call = procedure_name(view, index).is_none() && view.is_name(index) && view.is(end, '(');
+        if is_call && function(view, &name, (&allowed, &mut None)) == Some(BypassReason::UnknownFunction) {
+            return false;
+        }
+        index = end;
+    }
+    true
+}
+
 /// The end of the name of the procedure that is called at `index`; `None` if none is called.
 fn procedure_name(view: View<'_>, index: usize) -> Option<usize> {
     let is_call = view.is_word(index, "CALL") && !view.is_qualified(index) && view.is_name(index + 1);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::MonoTime;
 use hopcache_core::turns::RunClass;
+use hopcache_cypher::verdict::calls_known_functions;
 
 use crate::fetch::Verdict;
 use crate::model::ask::Ask;
@@ -40,7 +41,9 @@ impl Path {
         if is_too_large(&outcome) && Box::pin(self.is_read(ask)).await {
             // The next request for it does not look for the bound. A run for the cache has noted it at the owner.
             self.cache.uncacheable().remember(ask.query.key, self.context.now());
-            return Err(TooLargeToHold);
+            if self.may_run_again(ask) {
+                return Err(TooLargeToHold);
+            }
         }
         self.note_answered(ask, &outcome, came);
         Ok(outcome)
@@ -81,6 +84,13 @@ impl Path {
                 word.is_ok_and(|kind| kind == StatementKind::Read)
             }
         }
+    }
+
+    /// Whether a read that has met the bound may run a second time for the same request. A function that no list names may do
+    /// something outside of the graph, as a procedure may: only the next request streams it, by its first run.
+    fn may_run_again(&self, ask: &Ask) -> bool {
+        let is_for_cache = !matches!(self.fetch.classifier().verdict(&ask.query), Verdict::Bypass(_));
+        is_for_cache || calls_known_functions(&ask.query.statement)
     }
 
     /// Runs a read whose result nobody can hold, for the one client that takes its records as they come by `ask.live`. If the run
