@@ -18,7 +18,7 @@
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | TLS, with `node.client_tls` | about 25 KiB when idle, and up to 2 × [`TLS_BUFFER_BYTES`] to a slow reader, for each of [`CLIENT_CONNECTIONS_MAX`] |
 //! | remembered requests | [`PARSED_REQUEST_ROOM_BYTES`] = 16 MiB for each of the two fronts |
-//! | statements that were read lately | [`KNOWN_TEXTS_MAX`] × 4 × [`KNOWN_TEXT_BYTES_MAX`] = 16 MiB, and 2 × [`KNOWN_TEXTS_MAX`] × about 16 KiB = 32 MiB of facts at most |
+//! | statements that were read lately | [`KNOWN_TEXTS_MAX`] × 4 × [`KNOWN_TEXT_BYTES_MAX`] = 16 MiB, and 2 × [`KNOWN_TEXTS_MAX`] × about 16 KiB = 32 MiB of facts at most; of writes with many forms up to [`KNOWN_TEXTS_MAX`] × [`WRITE_FORMS_MAX`] × [`WRITE_FORM_BYTES_MAX`] = 128 MiB |
 //! | statements with a remembered answer of the server | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | keys that were run lately | 2 × [`ADMISSION_SEEN_KEYS_MAX`] × [`ADMISSION_SEEN_BITS_PER_KEY`] bits = 2.8 MiB |
 //! | keys that were run directly lately | as much again |
@@ -30,7 +30,7 @@
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
 //! | transactions over HTTP | [`HTTP_TRANSACTIONS_MAX`] × about 2 KiB, and [`HOLDER_REQUESTS_SEEN_MAX`] × about 60 bytes = 4 MiB |
-//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB; and where records are large, one of at most 64 MiB each that is read, or waits behind smaller ones |
+//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB; their records over 1 MiB, from before they are read until their clients have them, [`RECORD_ROOM_BYTES`] = 128 MiB, and up to 1 MiB of each |
 //! | results whose commits wait | [`COMMITS_QUEUED_BYTES_MAX`] = 16 MiB of copies that memory may have evicted, [`COMMITS_QUEUED_MAX`] × about 500 bytes, and what one batch is sealed to, 2 × [`COMMIT_BATCH_BYTES_MAX`] |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
@@ -484,6 +484,9 @@ const _: () = assert!(RESULT_BYTES_MEDIUM < PASS_THROUGH_BYTES_MAX);
 pub const RESULT_ROOM_BYTES: usize =
     2 * (RESULTS_MEDIUM_MAX * RESULT_BYTES_MEDIUM + RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
 const _: () = assert!(RESULT_ROOM_BYTES <= 384 << 20);
+/// Bytes of large records that are read from Neo4j, wait behind smaller ones or are being written, of results that their clients take
+/// as they come: two of the largest. `hopcache_bolt` says which are large, and the largest one, 64 MiB.
+pub const RECORD_ROOM_BYTES: usize = 128 << 20;
 /// Bytes of answers over [`ANSWER_BYTES_UNRESERVED`] that are being written to clients at a time, each body once.
 /// Memory holds most of them anyway. A body that was evicted meanwhile, or never kept, is held by its readers only.
 pub const ANSWER_ROOM_BYTES: usize = 128 << 20;
