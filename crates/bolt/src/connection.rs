@@ -47,7 +47,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// For RESET, LOGOFF with LOGON, and GOODBYE: each a write and at most three small reads.
     pub exchange_timeout: Duration,
-    /// Records that the first PULL of a result asks for, at least 1. The next ones ask for up to ten times as many.
+    /// Records that the first PULL of a result asks for, at least 1. The next ones ask for up to ten times as many, if they are short and
+    /// read as they come.
     pub pull_rows: u32,
     /// The longest silence of a server that names none in its answer to HELLO: then the connection breaks.
     pub silence_max: Duration,
@@ -89,7 +90,7 @@ pub struct Connection {
     pub(crate) stream: BufReader<WatchedStream>,
     pub(crate) state: State,
     pub(crate) options: Options,
-    /// The records of the open result so far.
+    /// The records of the open result's last PULL.
     pub(crate) pulled: Pulled,
     /// A large record that was read, and is the next one of the rest.
     pub(crate) kept_record: Option<Bytes>,
@@ -171,7 +172,7 @@ impl Connection {
             stream,
             state: State::InExchange,
             options: options.clone(),
-            pulled: Pulled::default(),
+            pulled: Pulled::first(options.pull_rows),
             kept_record: None,
             version,
             server: String::new(),
@@ -382,7 +383,9 @@ impl From<StreamFault> for OpenError {
     fn from(fault: StreamFault) -> Self {
         match fault {
             StreamFault::Cut(reason) => Self::Unreachable { address: "the Bolt server".to_owned(), reason },
-            StreamFault::TooLarge => Self::Protocol(format!("a reply larger than {REPLY_BYTES_MAX} bytes")),
+            StreamFault::TooLarge | StreamFault::NoRoom => {
+                Self::Protocol(format!("a reply larger than {REPLY_BYTES_MAX} bytes"))
+            }
         }
     }
 }

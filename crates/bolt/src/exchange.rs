@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use hopcache_packstream::{Reader, Token, Value};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
-use crate::framing::{StreamFault, has_message, read_message, write_messages};
+use crate::framing::{PlacedMessage, StreamFault, has_message, read_message, read_record, write_messages};
 use crate::message::{self, Response};
 use crate::pull_size::Pulled;
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
@@ -152,8 +151,8 @@ impl Connection {
         named: &mut Option<Vec<String>>,
         records: &mut Records<'_>,
     ) -> Result<WholeResult, RunFault> {
-        self.pulled = Pulled::default();
-        let pull = message::pull(self.pulled.next_rows(self.options.pull_rows));
+        self.pulled = Pulled::first(self.options.pull_rows);
+        let pull = message::pull(self.pulled.asked());
         if closing.is_none() {
             write_messages(&mut self.stream, &[message::run(run), pull]).await?;
         } else {
@@ -171,8 +170,8 @@ impl Connection {
             if end.get("has_more") != Some(&Value::Bool(true)) {
                 return finish(fields, records, metadata, end);
             }
-            let pull = message::pull(self.pulled.next_rows(self.options.pull_rows));
-            write_messages(&mut self.stream, &[pull]).await?;
+            self.pulled = self.pulled.next(self.options.pull_rows);
+            write_messages(&mut self.stream, &[message::pull(self.pulled.asked())]).await?;
         }
     }
 
@@ -203,6 +202,7 @@ impl Connection {
         let bytes = bytes.map_err(|fault| match fault {
             StreamFault::Cut(reason) => RunFault::Cut(reason),
             StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: METADATA_BYTES_MAX },
+            StreamFault::NoRoom => RunFault::NoRoom,
         })?;
         match message::read(&bytes).map_err(RunFault::Protocol)? {
             Response::Success(metadata) => Ok(metadata),
@@ -222,17 +222,23 @@ impl Connection {
                     return self.left_open(records, RunFault::TimedOut);
                 }
             }
-            let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
-            let bytes = bytes.map_err(|fault| match fault {
+            let message = if records.takes_rest() {
+                read_record(&mut self.stream, room).await
+            } else {
+                let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
+                bytes.map(PlacedMessage::from)
+            };
+            let message = message.map_err(|fault| match fault {
                 StreamFault::Cut(reason) => RunFault::Cut(reason),
                 StreamFault::TooLarge => records.too_large(),
+                StreamFault::NoRoom => RunFault::NoRoom,
             })?;
-            let values = match message::read(&bytes).map_err(RunFault::Protocol)? {
+            let values = match message::read(&message.bytes).map_err(RunFault::Protocol)? {
                 Response::Record { values, list } => {
                     self.pulled.add(list.len());
                     if records.leaves_to_rest(list.len()) {
-                        let list_at = bytes.len() - list.len();
-                        self.kept_record = Some(Bytes::from(bytes).slice(list_at..));
+                        let list_at = message.bytes.len() - list.len();
+                        self.kept_record = Some(message.kept_from(list_at));
                         let fault = records.too_large();
                         return self.left_open(records, fault);
                     }
@@ -242,7 +248,7 @@ impl Connection {
                 Response::Failure(failure) => return Err(RunFault::Failed(failure)),
                 Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
             };
-            if !records.take(bytes, values).await? {
+            if !records.take(message.bytes, values).await? {
                 let fault = records.too_large();
                 return self.left_open(records, fault);
             }
@@ -253,6 +259,7 @@ impl Connection {
     fn left_open(&mut self, records: &mut Records<'_>, fault: RunFault) -> Result<Value, RunFault> {
         if records.tap().takes_rest() {
             self.state = State::InResult;
+            self.pulled.rests();
         }
         Err(fault)
     }

@@ -5,14 +5,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use boltr::chunk::ChunkWriter;
+use bytes::Bytes;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
 
 use crate::copying::make_room;
 use crate::error::RunFault;
+use crate::records::{RECORD_BYTES_MAX, RECORD_BYTES_UNRESERVED};
+use crate::run::{RecordPlace, Room};
 use crate::watched_stream::WatchedStream;
 
 /// Bytes that are read without a pause.
 const READ_BYTES_MAX: usize = 256 << 10;
+/// Steps in which a large record asks for room.
+const ROOM_STEP_BYTES: usize = 1 << 20;
 /// The end of a message: a chunk of no bytes.
 const END: [u8; 2] = [0, 0];
 /// The start of a RECORD message: a structure of one field.
@@ -25,6 +30,8 @@ pub(crate) enum StreamFault {
     Cut(String),
     /// The message is larger than allowed.
     TooLarge,
+    /// There is no room for a record of this size now.
+    NoRoom,
 }
 
 impl From<StreamFault> for RunFault {
@@ -32,6 +39,7 @@ impl From<StreamFault> for RunFault {
         match fault {
             StreamFault::Cut(reason) => Self::Cut(reason),
             StreamFault::TooLarge => Self::Protocol("a message that is too large".to_owned()),
+            StreamFault::NoRoom => Self::NoRoom,
         }
     }
 }
@@ -86,24 +94,82 @@ pub(crate) async fn read_message(
     stream: &mut BufReader<WatchedStream>,
     bytes_max: usize,
 ) -> Result<Vec<u8>, StreamFault> {
-    if let Some(message) = take_buffered(stream, bytes_max) {
-        return Ok(message);
+    Ok(read_chunks(stream, bytes_max, None).await?.bytes)
+}
+
+/// Reads the next message of a result whose rest the caller takes: a record, mostly. If it is large, it has a place in the room from
+/// before its bytes are read.
+pub(crate) async fn read_record(
+    stream: &mut BufReader<WatchedStream>,
+    room: &dyn Room,
+) -> Result<PlacedMessage, StreamFault> {
+    read_chunks(stream, RECORD_BYTES_MAX, Some(room)).await
+}
+
+/// A message, and its place if it is large.
+pub(crate) struct PlacedMessage {
+    pub(crate) bytes: Vec<u8>,
+    place: Option<Box<dyn RecordPlace>>,
+}
+
+impl PlacedMessage {
+    /// The bytes from `at` on, which hold the place as long as they are held.
+    pub(crate) fn kept_from(self, at: usize) -> Bytes {
+        match &self.place {
+            Some(_) => Bytes::from_owner(self).slice(at..),
+            None => Bytes::from(self.bytes).slice(at..),
+        }
+    }
+}
+
+impl From<Vec<u8>> for PlacedMessage {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, place: None }
+    }
+}
+
+impl AsRef<[u8]> for PlacedMessage {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+async fn read_chunks(
+    stream: &mut BufReader<WatchedStream>,
+    bytes_max: usize,
+    room: Option<&dyn Room>,
+) -> Result<PlacedMessage, StreamFault> {
+    if let Some(bytes) = take_buffered(stream, bytes_max) {
+        return Ok(bytes.into());
     }
     let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
     let mut reader = PausingReader { stream, since_pause_bytes: 0 };
-    let mut message = Vec::new();
+    let (mut message, mut granted) = (PlacedMessage::from(Vec::new()), RECORD_BYTES_UNRESERVED);
     loop {
         let chunk_len = usize::from(reader.read_u16().await.map_err(cut)?);
-        if chunk_len == 0 && !message.is_empty() {
+        if chunk_len == 0 && !message.bytes.is_empty() {
             return Ok(message);
         }
-        if message.len().saturating_add(chunk_len) > bytes_max {
+        let needed = message.bytes.len().saturating_add(chunk_len);
+        if needed > bytes_max {
             return Err(StreamFault::TooLarge);
         }
-        make_room(&mut message, chunk_len).await;
+        match room {
+            Some(room) if needed > granted => {
+                granted = needed.next_multiple_of(ROOM_STEP_BYTES);
+                if !message.place.get_or_insert_with(|| room.record()).grow(granted) {
+                    return Err(StreamFault::NoRoom);
+                }
+                // Once, and as much as it may need: pages that are not written take no memory, and a buffer that grows takes twice as
+                // much while it is copied.
+                let len = message.bytes.len();
+                make_room(&mut message.bytes, bytes_max - len).await;
+            }
+            _ => make_room(&mut message.bytes, chunk_len).await,
+        }
         let mut chunk = (&mut reader).take(chunk_len as u64);
         while chunk.limit() > 0 {
-            if chunk.read_buf(&mut message).await.map_err(cut)? == 0 {
+            if chunk.read_buf(&mut message.bytes).await.map_err(cut)? == 0 {
                 return Err(cut(ErrorKind::UnexpectedEof.into()));
             }
         }

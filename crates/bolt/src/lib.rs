@@ -47,10 +47,11 @@ pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
 pub use message::failure_code;
 pub use open_result::Piece;
+pub use records::{RECORD_BYTES_MAX, RECORD_BYTES_UNRESERVED};
 pub use relay::{Dialect, Interrupted, Relay, RelayCut, RelayOptions, ServerInfo, metadata};
 pub use roots::Roots;
 pub use route::RoutingTable;
-pub use run::{ClosingStatement, Left, Mode, RecordTap, ResultEnd, Room, Run, WholeResult};
+pub use run::{ClosingStatement, Left, Mode, RecordPlace, RecordTap, ResultEnd, Room, Run, WholeResult};
 pub use watched_stream::SignsOfLife;
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use crate::connection::{Connection, State};
 use crate::copying::append;
 use crate::error::{RunError, RunFault};
 use crate::exchange::ended;
-use crate::framing::{StreamFault, has_record, read_message, write_messages};
+use crate::framing::{StreamFault, has_record, read_record, write_messages};
 use crate::message::{self, Response};
 use crate::records::{MOVED_BYTES_MIN, RECORD_BYTES_MAX};
-use crate::run::{Left, ResultEnd};
+use crate::run::{Left, ResultEnd, Room};
 
 /// Bytes of records after which a piece ends.
 const PIECE_BYTES: usize = 64 << 10;
@@ -27,21 +27,24 @@ pub enum Piece {
 
 impl Connection {
     /// The next records of a result that [`Connection::run_tapped`] has left open. It reads nothing between two calls, so
-    /// the server waits for a slow caller. After [`Piece::End`] the connection is ready.
+    /// the server waits for a slow caller. After [`Piece::End`] the connection is ready. A large record takes its place in `room`
+    /// before it is read, and holds it as long as its piece is held.
     ///
     /// # Errors
     /// [`RunError`], also when no result is open. The connection has to be closed then.
-    pub async fn rest(&mut self, left: Left) -> Result<Piece, RunError> {
+    pub async fn rest(&mut self, left: Left, room: &dyn Room) -> Result<Piece, RunError> {
         if self.state != State::InResult {
             return Err(RunFault::NotReady.into());
         }
         self.state = State::InExchange;
-        let piece = self.piece(left).await?;
+        self.pulled.goes_on();
+        let piece = self.piece(left, room).await?;
+        self.pulled.rests();
         self.state = if matches!(piece, Piece::End(_)) { State::Ready } else { State::InResult };
         Ok(piece)
     }
 
-    async fn piece(&mut self, left: Left) -> Result<Piece, RunFault> {
+    async fn piece(&mut self, left: Left, room: &dyn Room) -> Result<Piece, RunFault> {
         if let Some(large) = self.kept_record.take().filter(|_| left == Left::Pulled) {
             return Ok(Piece::Records(large));
         }
@@ -50,11 +53,11 @@ impl Connection {
             if records.len() >= PIECE_BYTES || (!records.is_empty() && !has_record(&self.stream)) {
                 return Ok(Piece::Records(records.into()));
             }
-            let bytes = read_message(&mut self.stream, RECORD_BYTES_MAX).await.map_err(too_large)?;
-            match message::read(&bytes).map_err(RunFault::Protocol)? {
+            let message = read_record(&mut self.stream, room).await.map_err(too_large)?;
+            match message::read(&message.bytes).map_err(RunFault::Protocol)? {
                 Response::Record { list, .. } => {
                     self.pulled.add(list.len());
-                    let list_at = bytes.len() - list.len();
+                    let list_at = message.bytes.len() - list.len();
                     if left == Left::Discarded {
                         continue;
                     }
@@ -65,11 +68,14 @@ impl Connection {
                     // It is not copied, and has a piece of its own: behind others only what is in the read buffer is read, which has
                     // half its room.
                     debug_assert!(records.is_empty(), "a large record behind others");
-                    return Ok(Piece::Records(Bytes::from(bytes).slice(list_at..)));
+                    return Ok(Piece::Records(message.kept_from(list_at)));
                 }
                 Response::Success(end) if end.get("has_more") == Some(&Value::Bool(true)) => {
                     let next = match left {
-                        Left::Pulled => message::pull(self.pulled.next_rows(self.options.pull_rows)),
+                        Left::Pulled => {
+                            self.pulled = self.pulled.next(self.options.pull_rows);
+                            message::pull(self.pulled.asked())
+                        }
                         Left::Discarded => message::discard_all(),
                     };
                     write_messages(&mut self.stream, &[next]).await?;
@@ -86,5 +92,6 @@ fn too_large(fault: StreamFault) -> RunFault {
     match fault {
         StreamFault::Cut(reason) => RunFault::Cut(reason),
         StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: RECORD_BYTES_MAX },
+        StreamFault::NoRoom => RunFault::NoRoom,
     }
 }

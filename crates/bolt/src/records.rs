@@ -13,7 +13,9 @@ use crate::run::{RecordTap, Room};
 /// much.
 pub(crate) const METADATA_BYTES_MAX: usize = 2 << 20;
 /// Largest record of a result whose rest the caller takes: as large as one that a relay passes on.
-pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+/// A record of such a result up to this size needs no room of its own.
+pub const RECORD_BYTES_UNRESERVED: usize = 1 << 20;
 /// From this size on, the first record of a result or of a piece is not copied: its message becomes the records.
 pub(crate) const MOVED_BYTES_MIN: usize = 64 << 10;
 /// The bytes that a RECORD message adds to its list: marker and signature.
@@ -100,11 +102,13 @@ impl<'a> Records<'a> {
         self.bytes.len() - self.head_len
     }
 
+    /// Whether the caller takes the rest of a result: then a record may be larger than the room that is left for records.
+    pub(crate) fn takes_rest(&self) -> bool {
+        self.tap.takes_rest()
+    }
+
     /// The largest next message: the room that is left for records, or metadata.
     pub(crate) fn message_bytes_max(&self) -> usize {
-        if self.tap.takes_rest() {
-            return RECORD_BYTES_MAX;
-        }
         let left = self.bytes_max.saturating_sub(self.len());
         left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
     }

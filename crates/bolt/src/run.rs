@@ -80,10 +80,27 @@ pub trait Room: Send + Sync {
     /// Waits for room for more than `held_bytes`. Returns the number of bytes to which records may grow then, or
     /// `None` without room.
     fn widen(&self, held_bytes: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>>;
+
+    /// The place of a record over [`RECORD_BYTES_UNRESERVED`](crate::RECORD_BYTES_UNRESERVED) of a result whose rest the caller takes.
+    fn record(&self) -> Box<dyn RecordPlace> {
+        Box::new(Unbounded)
+    }
+}
+
+/// The room that one large record takes from when it is read until nobody holds it.
+pub trait RecordPlace: Send + Sync {
+    /// Takes room for so many bytes in all. Returns whether there is so much. It never waits: who waits would hold what others need.
+    fn grow(&mut self, bytes: usize) -> bool;
 }
 
 /// Unlimited room.
 pub(crate) struct Unbounded;
+
+impl RecordPlace for Unbounded {
+    fn grow(&mut self, _: usize) -> bool {
+        true
+    }
+}
 
 impl Room for Unbounded {
     fn free_bytes(&self) -> usize {

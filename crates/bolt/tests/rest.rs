@@ -1,11 +1,14 @@
 //! Results that a run leaves open, against a scripted server: no record is lost between the tap and the rest.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::support::{
     DISCARD, PULL, RUN, Step, columns, failure, greeted, kept, open, play, record, serve, statement, success,
 };
-use hopcache_bolt::{Auth, Connection, Left, Piece, RecordTap, Run, RunFault};
+use hopcache_bolt::{Auth, Connection, Left, Piece, RecordPlace, RecordTap, Run, RunFault};
 use hopcache_packstream::Value;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -83,7 +86,7 @@ async fn the_rest_follows_what_the_tap_has_seen() {
     assert_eq!(tap.seen, lists(0..11), "the record that is too many was seen too");
     let mut rest = tap.seen;
     let ended = loop {
-        match connection.rest(Left::Pulled).await.unwrap() {
+        match connection.rest(Left::Pulled, &Unbounded).await.unwrap() {
             Piece::Records(records) => rest.extend(records),
             Piece::End(ended) => break ended,
         }
@@ -93,7 +96,7 @@ async fn the_rest_follows_what_the_tap_has_seen() {
     assert_eq!(ended.summary.get("t_last"), Some(&Value::Int(3)));
     assert!(connection.is_ready());
     assert!(connection.run(&statement("RETURN n")).await.is_ok(), "it can be used again");
-    assert_eq!(connection.rest(Left::Pulled).await.unwrap_err().fault, RunFault::NotReady);
+    assert_eq!(connection.rest(Left::Pulled, &Unbounded).await.unwrap_err().fault, RunFault::NotReady);
 }
 
 #[tokio::test]
@@ -106,7 +109,7 @@ async fn a_rest_that_nobody_wants_is_discarded_at_the_server() {
     let mut connection = open(&address).await;
     let mut tap = Tap { seen: Vec::new(), takes_rest: true };
     connection.run_tapped(&small(Duration::from_secs(20)), &Unbounded, &mut tap).await.unwrap_err();
-    assert!(matches!(connection.rest(Left::Discarded).await, Ok(Piece::End(_))));
+    assert!(matches!(connection.rest(Left::Discarded, &Unbounded).await, Ok(Piece::End(_))));
     assert!(connection.is_ready());
 }
 
@@ -119,8 +122,8 @@ async fn a_failure_behind_the_rest_is_told_as_it_came() {
     let mut connection = open(&address).await;
     let mut tap = Tap { seen: Vec::new(), takes_rest: true };
     connection.run_tapped(&small(Duration::from_secs(20)), &Unbounded, &mut tap).await.unwrap_err();
-    assert!(matches!(connection.rest(Left::Pulled).await, Ok(Piece::Records(_))));
-    let fault = connection.rest(Left::Pulled).await.unwrap_err().fault;
+    assert!(matches!(connection.rest(Left::Pulled, &Unbounded).await, Ok(Piece::Records(_))));
+    let fault = connection.rest(Left::Pulled, &Unbounded).await.unwrap_err().fault;
     let RunFault::Failed(failed) = fault else { panic!("{fault:?}") };
     assert_eq!(failed.code, "Neo.ClientError.Statement.X");
     assert_eq!(failed.as_sent[..2], [0xB1, 0x7F]);
@@ -136,7 +139,7 @@ fn asked(request: &[u8]) -> Value {
 #[tokio::test]
 async fn what_is_short_is_pulled_in_larger_parts() {
     let long = record(vec![Value::from("x".repeat(40_000).as_str())]);
-    for (row, taken, next) in [(rows(0..1), false, 10_000), (rows(0..1), true, 10_000), (long, true, 1_000)] {
+    for (row, taken, next) in [(rows(0..1), false, 2_000), (rows(0..1), true, 2_000), (long, true, 1_000)] {
         let batch = row.repeat(1_000);
         let mut script = greeted();
         script.extend([Step::Expect(RUN), Step::Expect(PULL)]);
@@ -149,7 +152,7 @@ async fn what_is_short_is_pulled_in_larger_parts() {
         let run = Run { bytes_max, ..statement("RETURN n") };
         let ended = connection.run_tapped(&run, &Unbounded, &mut tap).await;
         assert_eq!(ended.is_err(), taken);
-        while taken && matches!(connection.rest(Left::Pulled).await, Ok(Piece::Records(_))) {}
+        while taken && matches!(connection.rest(Left::Pulled, &Unbounded).await, Ok(Piece::Records(_))) {}
         drop(connection);
         let requests = server.await.unwrap();
         let pulls: Vec<_> =
@@ -182,7 +185,7 @@ async fn a_large_record_is_a_piece_of_its_own() {
         assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
         assert_eq!(tap.seen, lists(0..2), "it is left to who takes the rest");
         let (mut rest, mut own) = (Vec::new(), 0);
-        while let Piece::Records(records) = connection.rest(left).await.unwrap() {
+        while let Piece::Records(records) = connection.rest(left, &Unbounded).await.unwrap() {
             own +=
                 usize::from([kept(text('a')), kept(text('b')), kept(text('c'))].contains(&records.to_vec()));
             rest.extend(records);
@@ -190,6 +193,84 @@ async fn a_large_record_is_a_piece_of_its_own() {
         let all = [kept(text('a')), lists(2..4), kept(text('b')), kept(text('c')), lists(4..5)].concat();
         assert_eq!((rest, own), if left == Left::Pulled { (all, 3) } else { (Vec::new(), 0) });
         assert!(connection.is_ready());
+    }
+}
+
+/// Room for so many bytes of large records.
+struct Room(Arc<AtomicUsize>);
+
+struct Place(Arc<AtomicUsize>, usize);
+
+impl hopcache_bolt::Room for Room {
+    fn free_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    fn widen(&self, _: usize) -> std::pin::Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn record(&self) -> Box<dyn RecordPlace> {
+        Box::new(Place(Arc::clone(&self.0), 0))
+    }
+}
+
+impl RecordPlace for Place {
+    fn grow(&mut self, bytes: usize) -> bool {
+        let more = bytes - self.1;
+        let took = self.0.fetch_update(Relaxed, Relaxed, |free| free.checked_sub(more)).is_ok();
+        self.1 += if took { more } else { 0 };
+        took
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_add(self.1, Relaxed);
+    }
+}
+
+/// I9: a large record has its place from before it is read, also where it waits behind small ones, until nobody holds it. One that finds
+/// no room ends the result.
+#[tokio::test]
+async fn a_large_record_is_counted_while_it_is_read_and_while_it_waits() {
+    const MIB: usize = 1 << 20;
+    let text = |bytes: usize| record(vec![Value::from("x".repeat(bytes).as_str())]);
+    for (free, pieces) in [(8 * MIB, 4), (3 * MIB, 3), (2 * MIB, 0)] {
+        let answer =
+            [columns(&["n"]), rows(0..2), text(5 * MIB / 2), rows(2..4), text(MIB / 2), text(5 * MIB), end()];
+        let mut script = greeted();
+        script.extend([Step::Expect(RUN), Step::Expect(PULL), Step::Send(answer.concat()), Step::Hang]);
+        let (address, _server) = serve(script).await;
+        let mut connection = open(&address).await;
+        let mut tap = Tap { seen: Vec::new(), takes_rest: true };
+        let left = Arc::new(AtomicUsize::new(free));
+        let room = Room(Arc::clone(&left));
+        let error = connection.run_tapped(&small(DAY), &room, &mut tap).await.unwrap_err();
+        if pieces == 0 {
+            assert_eq!((error.fault, connection.has_open_result()), (RunFault::NoRoom, false));
+            assert_eq!(left.load(Relaxed), free);
+            continue;
+        }
+        assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
+        assert_eq!(left.load(Relaxed), free - 3 * MIB, "it waits behind the rows that were seen");
+        let mut came = 0;
+        let ended = loop {
+            match connection.rest(Left::Pulled, &room).await {
+                Ok(Piece::Records(records)) => {
+                    let held = (records.len().next_multiple_of(MIB), left.load(Relaxed));
+                    assert_eq!(held.1, free - if records.len() > MIB { held.0 } else { 0 });
+                    came += 1;
+                }
+                ended => break ended,
+            }
+        };
+        assert_eq!(came, pieces);
+        match ended {
+            Ok(_) => assert_eq!(pieces, 4),
+            Err(error) => assert_eq!((error.fault, pieces), (RunFault::NoRoom, 3)),
+        }
+        assert_eq!(left.load(Relaxed), free);
     }
 }
 
@@ -214,7 +295,7 @@ async fn a_result_that_is_long_under_way_is_left_open() {
     assert_eq!(error.fault, RunFault::TimedOut);
     assert_eq!(tap.seen, lists(0..7), "those of the first nine of ten seconds");
     let mut rest = tap.seen;
-    while let Piece::Records(records) = connection.rest(Left::Pulled).await.unwrap() {
+    while let Piece::Records(records) = connection.rest(Left::Pulled, &Unbounded).await.unwrap() {
         rest.extend(records);
     }
     assert_eq!(rest, lists(0..9), "past the run's own time");

@@ -206,7 +206,8 @@ impl BoltOrigin {
                 Ok(RunEnd { finished, range, marked })
             }
             Err(error) if is_left_open => {
-                tap.hand_over(lent.detach(), (Arc::clone(newest), carried, begun), &run.database);
+                let of = (Arc::clone(newest), carried, begun);
+                tap.hand_over(lent.detach(), of, (&run.database, &self.room));
                 Err(fault::of_run(error))
             }
             Err(error) => {

@@ -16,6 +16,7 @@ use hopcache_engine::ports::{OriginError, OriginFault, OriginRun};
 use hopcache_packstream::Value;
 use tokio::time::Instant;
 
+use super::ResultBudget;
 use super::fault;
 use super::newest::NewestPositions;
 
@@ -79,11 +80,11 @@ impl<'a> LiveTap<'a> {
         &mut self,
         connection: Option<Connection>,
         (newest, carried, begun): (Arc<NewestPositions>, Bookmark, Instant),
-        database: &str,
+        (database, room): (&str, &Arc<ResultBudget>),
     ) {
         if let (Some(writer), Some(connection)) = (self.writer.take(), connection) {
-            let database = database.to_owned();
-            writer.hand_over(Box::new(OpenResult { connection, newest, carried, database, begun }));
+            let (database, room) = (database.to_owned(), Arc::clone(room));
+            writer.hand_over(Box::new(OpenResult { connection, newest, carried, database, room, begun }));
         }
     }
 
@@ -127,6 +128,8 @@ struct OpenResult {
     newest: Arc<NewestPositions>,
     carried: Bookmark,
     database: String,
+    /// Where its large records take room.
+    room: Arc<ResultBudget>,
     /// When the run was sent.
     begun: Instant,
 }
@@ -147,7 +150,7 @@ impl OpenResult {
 impl LiveRest for OpenResult {
     async fn next(&mut self, is_wanted: bool) -> LivePiece {
         let left = if is_wanted { Left::Pulled } else { Left::Discarded };
-        match self.connection.rest(left).await {
+        match self.connection.rest(left, &self.room.place()).await {
             Ok(Piece::Records(records)) => LivePiece::Records(records),
             Ok(Piece::End(ended)) => LivePiece::End(Ok(self.summary(ended))),
             Err(error) => {

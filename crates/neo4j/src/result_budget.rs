@@ -2,6 +2,9 @@
 //! rendered (promise I9, F29). `front::answer_budget` counts bodies on their way to clients, so that a slow reader holds
 //! no place here. Waits are bounded, and this file reads nothing itself.
 //!
+//! A large record of a result that its client takes as it comes is counted by itself, in bytes: from when it is read until the client
+//! has it. It never waits, as its client may be slow.
+//!
 //! A small result needs no place. Over `RESULT_BYTES_UNRESERVED` a run takes a medium place. Over `RESULT_BYTES_MEDIUM`
 //! it takes a large place, and gives the medium place back only when it has the large one.
 //!
@@ -14,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hopcache_bolt::Room;
+use hopcache_bolt::{RECORD_BYTES_MAX, RecordPlace, Room};
 use hopcache_core::limits::{
-    RESULT_BYTES_MEDIUM, RESULT_BYTES_UNRESERVED, RESULTS_LARGE_MAX, RESULTS_LARGE_WAITING_MAX,
-    RESULTS_MEDIUM_MAX, RUN_SLOTS_PER_MEDIUM_WAITING,
+    RECORD_ROOM_BYTES, RESULT_BYTES_MEDIUM, RESULT_BYTES_UNRESERVED, RESULTS_LARGE_MAX,
+    RESULTS_LARGE_WAITING_MAX, RESULTS_MEDIUM_MAX, RUN_SLOTS_PER_MEDIUM_WAITING,
 };
 use hopcache_net::body::tied;
 use parking_lot::Mutex;
@@ -30,7 +33,31 @@ pub struct ResultBudget {
     large: Arc<Semaphore>,
     waiting_medium: Semaphore,
     waiting_large: Semaphore,
+    /// The room of large records, in [`RECORD_UNIT_BYTES`].
+    records: Arc<Semaphore>,
     wait: Duration,
+}
+
+const RECORD_UNIT_BYTES: usize = 1 << 10;
+const _: () = assert!(RECORD_BYTES_MAX + (1 << 20) <= RECORD_ROOM_BYTES);
+
+/// The place of a large record.
+struct PlaceOfRecord {
+    records: Arc<Semaphore>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl RecordPlace for PlaceOfRecord {
+    fn grow(&mut self, bytes: usize) -> bool {
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = u32::try_from(bytes.div_ceil(RECORD_UNIT_BYTES).saturating_sub(held)).unwrap_or(u32::MAX);
+        let Ok(more) = Arc::clone(&self.records).try_acquire_many_owned(more) else { return false };
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        true
+    }
 }
 
 /// One run's place.
@@ -49,6 +76,7 @@ impl ResultBudget {
                 (run_slots / RUN_SLOTS_PER_MEDIUM_WAITING).clamp(1, Semaphore::MAX_PERMITS),
             ),
             waiting_large: Semaphore::new(RESULTS_LARGE_WAITING_MAX),
+            records: Arc::new(Semaphore::new(RECORD_ROOM_BYTES / RECORD_UNIT_BYTES)),
             wait,
         }
     }
@@ -103,6 +131,10 @@ impl Room for ResultPlace<'_> {
             *self.held.lock() = Some(permit);
             Some(if is_large { usize::MAX } else { RESULT_BYTES_MEDIUM })
         })
+    }
+
+    fn record(&self) -> Box<dyn RecordPlace> {
+        Box::new(PlaceOfRecord { records: Arc::clone(&self.room.records), held: None })
     }
 }
 
@@ -172,6 +204,27 @@ mod tests {
         drop(held);
         assert_eq!(waiting.join_all().await, vec![true; 8]);
         assert!(ResultBudget::new(Duration::ZERO, 1).waiting_medium.available_permits() > 0);
+    }
+
+    /// I9: large records take what they have in bytes, until nobody holds them. One that finds no room is refused at once.
+    #[tokio::test]
+    async fn large_records_share_a_room() {
+        let room = room();
+        let all_free = room.records.available_permits();
+        let of = |bytes: usize| {
+            let mut place = room.place().record();
+            place.grow(bytes).then_some(place)
+        };
+        let mut first = of(1 << 20).unwrap();
+        assert!(first.grow(RECORD_BYTES_MAX) && first.grow(RECORD_BYTES_MAX), "it takes no more than it has");
+        let second = of(RECORD_ROOM_BYTES - RECORD_BYTES_MAX).unwrap();
+        assert_eq!(room.records.available_permits(), 0);
+        assert!(of(1).is_none());
+        assert!(first.grow(1), "what is held stays held");
+        drop(first);
+        assert!(of(RECORD_BYTES_MAX).is_some());
+        drop(second);
+        assert_eq!(room.records.available_permits(), all_free);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,8 +4,7 @@
 //! `node.memory` counts a copy until it is evicted, and the origin's result budget counts a result until it is rendered.
 //! After that only clients that read a body hold it. So this budget counts each body from the answer to the last byte
 //! that the kernel takes, and counts it once however many clients read it. The address of a body identifies it, because
-//! no other body can be there while it is counted. A large record of a streamed result is counted as a body is, until its
-//! client has read it.
+//! no other body can be there while it is counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -39,19 +38,12 @@ impl AnswerBudget {
         if body.len() <= ANSWER_BYTES_UNRESERVED {
             return true;
         }
-        match self.counted(body.clone()) {
-            Some(counted) => *body = counted,
-            None => return false,
+        if !self.ledger.lock().enter(id_of(body)) {
+            return false;
         }
+        let counted = CountedBody { body: body.clone(), ledger: Arc::clone(&self.ledger) };
+        *body = Bytes::from_owner(counted);
         true
-    }
-
-    /// These bytes, counted for as long as they are held; `None` if there is no room for them.
-    pub(super) fn counted(&self, body: Bytes) -> Option<Bytes> {
-        self.ledger.lock().enter(id_of(&body)).then(|| {
-            let ledger = Arc::clone(&self.ledger);
-            Bytes::from_owner(CountedBody { body, ledger })
-        })
     }
 }
 

@@ -3,7 +3,8 @@
 //! As with Neo4j itself, status and head are sent before the end is known. A failure behind them stands in the body's `errors`.
 //! The metrics count it with the status that it has where nothing was sent before it.
 //!
-//! A record may have 64 MiB. Its JSON is made in pieces, where no task waits for it, and the record counts in the budget of answers.
+//! A record may have 64 MiB. Its JSON is made in pieces, where no task waits for it, and the record holds its place in the origin's room
+//! until then.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use axum::body::Body;
 use bytes::{Buf, Bytes};
 use futures_util::stream;
 use hopcache_core::bookmark::Bookmark;
-use hopcache_core::limits::{RENDER_INLINE_BYTES_MAX, RESULT_BYTES_UNRESERVED};
+use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_core::result::StatementKind;
 use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::live::{LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
@@ -29,7 +30,7 @@ use http_body_util::Either;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::answer::{self, Fate, own_failure, shown_message};
-use super::answer_budget::AnswerBudget;
+use super::query_api_renderer::for_engine;
 use super::shown_filter::ShownFilter;
 use super::{Front, FrontBody};
 
@@ -87,7 +88,6 @@ impl Front {
             opening: metadata,
             asked: ask.bookmarks.clone(),
             filter: shown.map(|shown| shown.filter.clone()),
-            room: Arc::clone(&self.shared.outgoing),
             account,
             _seat: seat,
         };
@@ -114,8 +114,6 @@ struct StreamedResult {
     asked: Bookmark,
     /// The notifications that the client wants.
     filter: Option<Value>,
-    /// The budget of records that are larger than what needs no room.
-    room: Arc<AnswerBudget>,
     account: Account,
     _seat: OwnedSemaphorePermit,
 }
@@ -130,10 +128,7 @@ impl StreamedResult {
                 return Some((written, self));
             }
             match self.reader.next(true).await {
-                LivePiece::Records(records) => match self.admitted(records) {
-                    Some(records) => (self.taken, self.pieces) = (records, Some(pieces)),
-                    None => return Some((Ok(self.crowded(pieces)), self)),
-                },
+                LivePiece::Records(records) => (self.taken, self.pieces) = (records, Some(pieces)),
                 LivePiece::End(end) => {
                     let mut out = std::mem::take(&mut self.head);
                     let written = match end {
@@ -157,39 +152,34 @@ impl StreamedResult {
         let (taken, mut out) = (self.taken.clone(), std::mem::take(&mut self.head));
         let write = move || {
             let written = pieces.records(&taken, PIECE_BYTES, &mut out);
-            (written.map(|done| (done, Bytes::from(out))), pieces)
+            ((written, out), pieces)
         };
         let (written, pieces) = apart_if_large(self.taken.len(), RENDER_INLINE_BYTES_MAX, write).await;
+        let (written, mut piece) = written;
         match written {
-            Ok((done, piece)) => {
+            Ok(done) => {
                 self.taken.advance(done);
                 if self.taken.is_empty() {
                     // What follows is none of it: the room is free again.
                     self.taken = Bytes::new();
                 }
                 self.pieces = Some(pieces).filter(|pieces| !pieces.is_over());
-                Ok(piece)
+                Ok(piece.into())
             }
             Err(error) => {
                 tracing::warn!(%error, "a streamed result cannot be written");
-                self.account.failed(FailureKind::BadResult.into());
-                Err(error)
+                self.taken = Bytes::new();
+                if !pieces.is_whole() {
+                    self.account.failed(FailureKind::BadResult.into());
+                    return Err(error);
+                }
+                let failure = Failure::from(FailureKind::from(for_engine(error)));
+                let (code, message) = told(&failure);
+                pieces.fail(&code, &message, &mut piece);
+                self.account.failed(failure);
+                Ok(piece.into())
             }
         }
-    }
-
-    /// Records that are counted until they are written, if they are larger than what needs no room.
-    fn admitted(&self, records: Bytes) -> Option<Bytes> {
-        if records.len() <= RESULT_BYTES_UNRESERVED { Some(records) } else { self.room.counted(records) }
-    }
-
-    /// The end of an answer whose next record has no room.
-    fn crowded(&mut self, pieces: Pieces) -> Bytes {
-        let mut out = std::mem::take(&mut self.head);
-        let (code, message) = answer::crowded();
-        pieces.fail(code, &message, &mut out);
-        self.account.failed(FailureKind::Overloaded.into());
-        out.into()
     }
 
     fn end(&mut self, pieces: Pieces, ended: LiveSummary, out: &mut Vec<u8>) -> Result<(), RenderError> {
@@ -219,6 +209,11 @@ fn beside(opening: Value, end: Value) -> Value {
 fn told(failure: &Failure) -> (String, String) {
     match &failure.kind {
         FailureKind::Neo4j(said) => (said.code.clone(), shown_message(&said.code, &said.message).to_owned()),
+        // Behind the head only a large record finds no room.
+        FailureKind::Overloaded => {
+            let (code, message) = answer::crowded();
+            (code.to_owned(), message)
+        }
         _ => {
             let own = own_failure(failure, Fate::Harmless);
             (own.code.to_owned(), own.message)
@@ -282,6 +277,7 @@ mod tests {
         let failed =
             Neo4jFailure { code: code.to_owned(), message: "/ by zero".to_owned(), as_sent: Vec::new() };
         assert_eq!(of(OriginFault::Failed(failed)), (code.to_owned(), "/ by zero".to_owned()));
+        assert_eq!(of(OriginFault::Overloaded).0, "Hopcache.TransientError.TooManyAnswers");
         let (code, message) = of(OriginFault::Cut("reset".to_owned()));
         assert_eq!(code, "Hopcache.TransientError.OriginConnectionLost");
         assert!(message.starts_with("The connection to Neo4j broke"), "{message}");

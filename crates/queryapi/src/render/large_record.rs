@@ -4,7 +4,7 @@
 //! pieces. It keeps places in the record and not its bytes: the caller gives the same bytes for each piece.
 //!
 //! As in a whole answer, a value of a type that the encoding does not have ends the record before that value. What is
-//! written cannot be taken back, so the record is looked through before its first piece.
+//! written cannot be taken back, so the record is looked through before its first piece, also for what nests too deep.
 
 use std::ops::Range;
 use std::vec;
@@ -23,6 +23,9 @@ use crate::json;
 /// base64 of the parts is that of the whole.
 const STEP_BYTES: usize = 12 << 10;
 const _: () = assert!(STEP_BYTES.is_multiple_of(3));
+
+/// The level of a record's values: it is in the list of records.
+const VALUE_DEPTH: usize = 2;
 
 /// A record that is being written.
 #[derive(Debug)]
@@ -98,7 +101,8 @@ impl LargeRecord {
             left += usize::from(refused.is_none());
         }
         let len = place(records, &reader);
-        let steps = vec![Step::Raw("]"), Step::Values { left, is_first: true, depth: 2 }, Step::Raw("[")];
+        let steps =
+            vec![Step::Raw("]"), Step::Values { left, is_first: true, depth: VALUE_DEPTH }, Step::Raw("[")];
         Ok(Self { encoding, steps, at, len, refused })
     }
 
@@ -428,15 +432,25 @@ impl LargeRecord {
 }
 
 /// The type of the first value within the next one that the encoding does not have. The reader is behind the next value if there
-/// is none.
+/// is none. An error, if a value is on a deeper level than [`LargeRecord::value`] writes.
 fn refused_in(reader: &mut Reader<'_>, encoding: Encoding) -> Result<Option<String>, RenderError> {
     let refuses = encoding.refuses_unsupported();
-    let mut left = 1_usize;
-    while left > 0 {
-        left -= 1;
+    // What is open around the next value: how many values are left there, and their level. The parts of a structure, such as the map of
+    // a node, are on its own level.
+    let mut open = vec![(1_usize, VALUE_DEPTH)];
+    while let Some((left, depth)) = open.last_mut() {
+        let Some(others) = left.checked_sub(1) else {
+            open.pop();
+            continue;
+        };
+        *left = others;
+        let depth = *depth;
+        if depth > DEPTH_MAX {
+            return Err(DecodeError::Depth.into());
+        }
         match reader.token()? {
-            Token::List(len) => left = left.saturating_add(len),
-            Token::Map(len) => left = left.saturating_add(len.saturating_mul(2)),
+            Token::List(len) => open.push((len, depth + 1)),
+            Token::Map(len) => open.push((len.saturating_mul(2), depth + 1)),
             Token::Uuid(_) if refuses && !encoding.has_uuids() => return Ok(Some("UUID".to_owned())),
             Token::Struct { tag: tag::VECTOR, len: 2 } if refuses && !encoding.has_vectors() => {
                 return Ok(Some("VECTOR".to_owned()));
@@ -444,7 +458,7 @@ fn refused_in(reader: &mut Reader<'_>, encoding: Encoding) -> Result<Option<Stri
             Token::Struct { tag: tag::UNSUPPORTED, len: 4 } if refuses => {
                 return text(reader, tag::UNSUPPORTED).map(|name| Some(name.to_owned()));
             }
-            Token::Struct { len, .. } => left = left.saturating_add(len),
+            Token::Struct { len, .. } => open.push((len, depth)),
             _ => {}
         }
     }

@@ -18,6 +18,8 @@ pub struct Pieces {
     is_over: bool,
     /// A record of which some pieces are written.
     large: Option<Box<LargeRecord>>,
+    /// Whether the last record is whole.
+    is_whole: bool,
 }
 
 impl Pieces {
@@ -25,7 +27,7 @@ impl Pieces {
     #[must_use]
     pub fn begin(fields: &[String], form: ResponseForm, out: &mut Vec<u8>) -> Self {
         begin(out, fields);
-        Self { form, is_first: true, is_over: false, large: None }
+        Self { form, is_first: true, is_over: false, large: None, is_whole: true }
     }
 
     /// Whether the answer has ended, because a value has a type that the encoding does not have. As at the server, an error stands
@@ -35,11 +37,18 @@ impl Pieces {
         self.is_over
     }
 
+    /// Whether no record is written in part.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// Appends records until `out` has about `bytes_max` bytes. Returns how many bytes of `records` are done: those of whole records.
     /// The caller gives the others again, from the same place on: a large record goes on where its last piece has ended.
     ///
     /// # Errors
-    /// As [`super::render_within`]. The caller drops the answer then: it has no valid end.
+    /// As [`super::render_within`]. Then `out` has nothing of the record that is wrong, and [`Pieces::fail`] ends the answer, unless
+    /// pieces of the record went before ([`Pieces::is_whole`]): such an answer has no valid end, and the caller drops it.
     pub fn records(
         &mut self,
         records: &[u8],
@@ -76,23 +85,27 @@ impl Pieces {
         let mut large = match self.large.take() {
             Some(begun) => begun,
             None if !is_large(records)? => {
-                let mut reader = Reader::new(records);
-                let refused = record(out, &mut reader, &mut self.is_first, encoding)?;
+                let (mut reader, before) = (Reader::new(records), out.len());
+                let refused = record(out, &mut reader, &mut self.is_first, encoding)
+                    .inspect_err(|_| out.truncate(before))?;
                 return Ok(
                     refused.map_or(Written::Whole(records.len() - reader.rest().len()), Written::Refused)
                 );
             }
             None => {
+                let begun = Box::new(LargeRecord::begin(records, encoding)?);
                 if !std::mem::take(&mut self.is_first) {
                     out.push(b',');
                 }
-                Box::new(LargeRecord::begin(records, encoding)?)
+                begun
             }
         };
+        self.is_whole = false;
         if !large.write(records, bytes_max, out)? {
             self.large = Some(large);
             return Ok(Written::Part);
         }
+        self.is_whole = true;
         Ok(large.refused.map_or(Written::Whole(large.len), Written::Refused))
     }
 
@@ -140,7 +153,7 @@ fn is_large(records: &[u8]) -> Result<bool, RenderError> {
 
 #[cfg(test)]
 mod tests {
-    use hopcache_packstream::{Writer, encode, tag};
+    use hopcache_packstream::{DEPTH_MAX, DecodeError, Writer, encode, tag};
 
     use super::super::{Counters, Encoding, Times, answer, render};
     use super::*;
@@ -361,6 +374,42 @@ mod tests {
                 let form = ResponseForm { encoding, counters: Counters::Omit, times: Times::Omit };
                 let whole = answer(&view_of(&names(), &records), form, None, usize::MAX).unwrap();
                 assert_same(&in_pieces(&records, form, 1_000).0, &whole, encoding);
+            }
+        }
+    }
+
+    /// What nests deeper than JSON is written ends the answer with an error behind the records before it, whatever the size of its record.
+    #[test]
+    fn a_record_that_is_too_deep_ends_the_answer_well() {
+        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit, times: Times::Omit };
+        // The first of two values of a row is on the second level.
+        for (lists, is_too_deep) in [(DEPTH_MAX - 2, false), (DEPTH_MAX - 1, true), (2 * DEPTH_MAX, true)] {
+            for text_bytes in [4, 50_000] {
+                let deep = [vec![0x91; lists], vec![0x01]].concat();
+                let text = encode(&Value::from("x".repeat(text_bytes).as_str()));
+                let records = [rows(2), [&[0x92][..], &text, &deep].concat(), rows(1)].concat();
+                let whole = answer(&view_of(&names(), &records), form, None, usize::MAX);
+                assert_eq!(whole.is_err(), is_too_deep, "{lists} {text_bytes}");
+                let mut written = Vec::new();
+                let mut pieces = Pieces::begin(&names(), form, &mut written);
+                let (mut left, mut wrong) = (&records[..], None);
+                while !left.is_empty() && wrong.is_none() {
+                    let mut piece = Vec::new();
+                    match pieces.records(left, 1_000, &mut piece) {
+                        Ok(done) => left = &left[done..],
+                        Err(error) => wrong = Some(error),
+                    }
+                    written.extend(piece);
+                }
+                assert_eq!(wrong.is_some(), is_too_deep, "{lists} {text_bytes}");
+                if !is_too_deep {
+                    continue;
+                }
+                assert!(matches!(wrong, Some(RenderError::PackStream(DecodeError::Depth))));
+                assert!(pieces.is_whole());
+                pieces.fail("Code", "too deep", &mut written);
+                let expected = br#"{"data":{"fields":["n","text"],"values":[[0,"text"],[1,"text"]]},"errors":[{"code":"Code","message":"too deep"}]}"#;
+                assert_same(&written, expected, form.encoding);
             }
         }
     }
