@@ -32,6 +32,7 @@ const IGNORED: u8 = 0x7E;
 const FAILURE: u8 = 0x7F;
 
 pub const NOT_A_LEADER: &str = "Neo.ClientError.Cluster.NotALeader";
+pub const READ_ONLY: &str = "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase";
 const BOOKMARK_TIMEOUT: &str = "Neo.TransientError.Transaction.BookmarkTimeout";
 const BOOKMARK_WAIT: Duration = Duration::from_secs(30);
 /// A new database has some transactions.
@@ -77,6 +78,10 @@ struct State {
     history: Vec<(i64, i64, Instant)>,
     /// Writes whose connection is cut after their commit, before their answer.
     cuts: u32,
+    /// Whether the database takes no writes.
+    is_read_only: bool,
+    /// How a member refuses a write.
+    refusal: &'static str,
 }
 
 impl State {
@@ -101,7 +106,7 @@ impl State {
     }
 
     fn may_write(&mut self, member: usize) -> bool {
-        self.leader == Some(member) && self.applied(member) == self.newest()
+        !self.is_read_only && self.leader == Some(member) && self.applied(member) == self.newest()
     }
 
     fn table(&self) -> Value {
@@ -142,6 +147,8 @@ impl Neo4jMembers {
             applied: vec![FIRST_ID; count],
             history: Vec::new(),
             cuts: 0,
+            is_read_only: false,
+            refusal: NOT_A_LEADER,
         };
         let counts = (0..count).map(|_| Counts::default()).collect();
         let shared = Arc::new(Shared { addrs, state: Mutex::new(state), counts });
@@ -200,6 +207,12 @@ impl Neo4jMembers {
     /// The next write is committed, and its connection is cut before the answer.
     pub fn cut_after_commit(&self) {
         self.state().cuts += 1;
+    }
+
+    /// Members refuse writes in words that do not tell a read-only database from a member that does not lead.
+    pub fn refuse_as_read_only(&self, is_read_only: bool) {
+        let mut state = self.state();
+        (state.is_read_only, state.refusal) = (is_read_only, READ_ONLY);
     }
 
     /// A member dies: its port refuses, and its connections break.
@@ -364,6 +377,11 @@ impl Session {
             self.pull = vec![success(&json!({"type": kind, "db": self.database}))];
             return columns(&[]);
         }
+        if statement.starts_with("SHOW DATABASES") {
+            let found = locked(&self.shared).is_read_only.then(|| single_field(RECORD, &json!(["neo4j"])));
+            self.pull = found.into_iter().chain([self.end("r", self.position())]).collect();
+            return columns(&["name"]);
+        }
         if let Some((names, row)) = self.answer_of_server(statement) {
             self.pull = vec![single_field(RECORD, &row), self.end("r", self.position())];
             return columns(&names);
@@ -435,7 +453,7 @@ impl Session {
     fn refuse(&self) -> Vec<u8> {
         self.count(|counts| &counts.refused);
         failure(
-            NOT_A_LEADER,
+            locked(&self.shared).refusal,
             "No write operations are allowed directly on this database. Writes must pass through the leader.",
         )
     }

@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bolt::{BoltOrigin, BoltSettings, BreakerHook};
-use crate::fault;
+use crate::fault::{self, READ_ONLY_CODE};
 use crate::gate::Gate;
 
 /// One member.
@@ -70,11 +70,6 @@ impl Member {
         &self.gate
     }
 }
-
-/// Databases with a refusal that is remembered. Beyond them all are forgotten: a client then runs its transaction once more in vain.
-const READ_ONLY_MAX: usize = 256;
-/// For how long: as long as drivers repeat a transaction.
-const READ_ONLY_KNOWN: Duration = Duration::from_secs(60);
 
 /// For whom, and for which database, a member is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -131,8 +126,6 @@ pub struct Members {
     unanswered: Mutex<Option<(TableKey, MonoTime, OriginFault)>>,
     started: Instant,
     last_leader: Mutex<Option<MemberName>>,
-    /// By database: the member that has refused a transaction as read-only last, and when.
-    read_only: Mutex<BTreeMap<TableKey, (MemberName, Instant)>>,
 }
 
 impl Members {
@@ -154,7 +147,6 @@ impl Members {
             unanswered: Mutex::default(),
             started: Instant::now(),
             last_leader: Mutex::default(),
-            read_only: Mutex::default(),
         })
     }
 
@@ -300,15 +292,14 @@ impl Members {
         self.tables.lock().failed(key, member, fault);
     }
 
-    /// A member has refused a transaction as in a read-only database. Whether the database is that: the cluster was asked anew since the
-    /// member's last such refusal, and named it again. `chosen` is when it was.
-    pub(crate) fn is_read_only(&self, key: &TableKey, member: &MemberName, chosen: Instant) -> bool {
-        let mut refused = self.read_only.lock();
-        if refused.len() >= READ_ONLY_MAX && !refused.contains_key(key) {
-            refused.clear();
+    /// Whether a failure of this code says that the database is read-only, and not that its member does not lead. Both have one code, and
+    /// in an election a table may name a member that leads no more. So the member is asked what the database is.
+    pub(crate) async fn is_read_only(&self, whom: &Whom<'_>, member: &Member, code: &str) -> bool {
+        if code != READ_ONLY_CODE {
+            return false;
         }
-        let last = refused.insert(key.clone(), (Arc::clone(member), Instant::now()));
-        last.is_some_and(|(name, at)| name == *member && at < chosen && chosen - at < READ_ONLY_KNOWN)
+        let within = Duration::from_millis(ROUTING_ASK_MS_MAX);
+        member.origin.is_read_only(whom.identity, (whom.database, whom.impersonated), within).await
     }
 
     /// The member that speaks for the cluster where no database is meant: the last leader, else the seed.

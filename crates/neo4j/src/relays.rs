@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::ResultBudget;
-use super::fault::{self, READ_ONLY_CODE};
+use super::fault;
 use super::gate::Gate;
 use super::marker::Marker;
 use super::members::{Member, Members, Tries, Whom};
@@ -52,13 +52,14 @@ struct Server {
     gate: Arc<Gate>,
 }
 
-/// The member of a cluster behind a relay, and whose routing table has named it.
+/// The member of a cluster behind a relay, and for whom a routing table has named it.
 struct MemberBehind {
     members: Arc<Members>,
     member: Arc<Member>,
     key: TableKey,
-    /// When the cluster's table named the member.
-    chosen: Instant,
+    identity: Identity,
+    database: String,
+    impersonated: Option<String>,
 }
 
 /// All relays of this node.
@@ -191,9 +192,11 @@ impl Relays {
                 let whom = Whom { identity, database: database.unwrap_or_default(), impersonated };
                 let mut tries = Tries::within(Duration::from_millis(limits::ROUTING_WAIT_MS_MAX));
                 let member = members.leader(&whom, &mut tries).await?;
-                let key = members.key_of(&whom);
-                let (members, chosen) = (Arc::clone(members), Instant::now());
-                (member.server(), Some(MemberBehind { members, member, key, chosen }))
+                let (members, key) = (Arc::clone(members), members.key_of(&whom));
+                let (identity, database) = (identity.clone(), whom.database.to_owned());
+                let impersonated = impersonated.map(str::to_owned);
+                let server = member.server();
+                (server, Some(MemberBehind { members, member, key, identity, database, impersonated }))
             }
         };
         server.gate.check()?;
@@ -398,14 +401,15 @@ pub struct LentRelay {
 impl LentRelay {
     /// Takes note of a failure of Neo4j, whose code `code` reads. In a cluster it may say that its member does not lead the
     /// database, or does not serve it: the next relay then leads elsewhere. Returns what it says. That the database is read-only says
-    /// nothing of the member.
-    pub fn saw_failure(&self, code: impl FnOnce() -> String) -> Option<MemberFault> {
+    /// nothing of the member, which is asked about that.
+    pub async fn saw_failure(&self, code: impl FnOnce() -> String) -> Option<MemberFault> {
         let behind = self.behind.as_ref()?;
         let code = code();
         let fault = MemberFault::of_code(&code)?;
         behind.failed(fault);
-        let MemberBehind { members, member, key, chosen } = behind;
-        let is_read_only = code == READ_ONLY_CODE && members.is_read_only(key, member.name(), *chosen);
+        let MemberBehind { members, member, identity, database, impersonated, .. } = behind;
+        let whom = Whom { identity, database, impersonated: impersonated.as_deref() };
+        let is_read_only = Box::pin(members.is_read_only(&whom, member, &code)).await;
         (!is_read_only).then_some(fault)
     }
 

@@ -54,7 +54,6 @@ impl RoutedOrigin {
     ) -> Result<T, OriginError> {
         let whom = of_run(run);
         let key = self.members.key_of(&whom);
-        let mut is_read_only_at = None;
         loop {
             let leader = if run.class == RunClass::Prefetch {
                 // It logs on nowhere, and so asks for no table.
@@ -70,13 +69,11 @@ impl RoutedOrigin {
             if !may_repeat(run, fault, &error) {
                 return Err(error);
             }
-            // The cluster has named it again: it leads the database, which is read-only.
-            let is_read_only =
-                matches!(&error.kind, OriginFault::Failed(said) if said.code == fault::READ_ONLY_CODE);
-            if is_read_only && is_read_only_at.as_ref() == Some(leader.name()) {
+            if let OriginFault::Failed(said) = &error.kind
+                && Box::pin(self.members.is_read_only(&whom, &leader, &said.code)).await
+            {
                 return Err(error);
             }
-            is_read_only_at = is_read_only.then(|| Arc::clone(leader.name()));
             if !tries.again().await {
                 return Err(not_taken(run, error));
             }

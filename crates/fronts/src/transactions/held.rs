@@ -103,7 +103,10 @@ impl HeldTransaction {
     pub(crate) async fn begin_now(&mut self, within: Duration) -> Result<(), OriginError> {
         let relay = self.queue_begin().await?;
         let begun = in_time(within, async { relay.answer().await.map(drop).map_err(RunError::from) }).await;
-        begun.map_err(|error| self.as_told(error))
+        match begun {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.as_told(error).await),
+        }
     }
 
     /// Runs a statement to its end. The first one takes BEGIN along.
@@ -157,7 +160,7 @@ impl HeldTransaction {
                     tokens.rolled_back().await;
                 }
                 error.records = place.keep(error.records);
-                Err(self.as_told(error))
+                Err(self.as_told(error).await)
             }
         }
     }
@@ -205,7 +208,7 @@ impl HeldTransaction {
             Ok(committed) => committed,
             Err(error) => {
                 write_failed(write, &error).await;
-                return Err(self.as_told(error));
+                return Err(self.as_told(error).await);
             }
         };
         relay.set_clean();
@@ -238,9 +241,9 @@ impl HeldTransaction {
 
     /// An error as the client gets it. A member of a cluster that does not lead the database has refused the transaction: the
     /// client may run it again, and it is over here.
-    fn as_told(&self, error: OriginError) -> OriginError {
+    async fn as_told(&self, error: OriginError) -> OriginError {
         let (Some(relay), OriginFault::Failed(said)) = (&self.relay, &error.kind) else { return error };
-        if relay.saw_failure(|| said.code.clone()) == Some(MemberFault::NotLeader) {
+        if relay.saw_failure(|| said.code.clone()).await == Some(MemberFault::NotLeader) {
             let kind = OriginFault::Transient(fault::no_leader(&self.terms.database, &said.code));
             return OriginError { kind, ..error };
         }

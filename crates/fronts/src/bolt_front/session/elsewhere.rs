@@ -9,7 +9,6 @@ use hopcache_core::limits::ROUTING_WAIT_MS_MAX;
 use hopcache_core::routing_table::MemberFault;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::Parts;
-use hopcache_neo4j::fault::READ_ONLY_CODE;
 use hopcache_neo4j::members::Tries;
 use hopcache_neo4j::relays::Relays;
 use hopcache_neo4j::updates::WriteWords;
@@ -27,10 +26,13 @@ impl Session {
         self.may_run_again = is_whole_yet && words.parts == Parts::None;
     }
 
-    /// Whether a statement that Neo4j has refused so may be sent to another member: it is by itself, and no part of it can have been
-    /// committed before.
+    /// Whether a statement that Neo4j has refused so may be sent to another member: it is by itself, no part of it can have been
+    /// committed before, and its database is not read-only.
     pub(super) fn may_run_elsewhere(&self, words: &WriteWords, refused: &[u8]) -> bool {
-        self.transaction.is_none() && words.parts == Parts::None && self.is_not_led(refused)
+        self.transaction.is_none()
+            && self.may_run_again
+            && words.parts == Parts::None
+            && self.is_not_led(refused)
     }
 
     /// Sends a statement to the next leader until one takes it: as often, and for so long, as [`Tries`] allows.
@@ -41,18 +43,14 @@ impl Session {
     ) -> Result<Value, RequestError> {
         let mut tries = Tries::within(Millis(ROUTING_WAIT_MS_MAX).duration());
         while self.out.wait_for(tries.again()).await? {
-            let before = self.relay.take().and_then(|relay| relay.member().cloned());
+            drop(self.relay.take());
             self.need_relay(options).await?;
             self.queue_run(statement, is_wrapped)?;
             match self.answer_to_run(is_wrapped).await {
-                Err(RequestError::Neo4j(message)) if self.is_not_led(&message) => refused = message,
+                Err(RequestError::Neo4j(message)) if self.may_run_again && self.is_not_led(&message) => {
+                    refused = message;
+                }
                 ended => return ended,
-            }
-            let member = self.relay.as_ref().and_then(|relay| relay.member());
-            if code_of(&refused) == READ_ONLY_CODE && before.as_ref() == member {
-                // The cluster has named it again: it leads the database, which is read-only.
-                self.may_run_again = false;
-                break;
             }
         }
         Err(RequestError::Neo4j(refused))

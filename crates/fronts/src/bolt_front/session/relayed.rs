@@ -396,8 +396,8 @@ impl Session {
                     return Ok(success);
                 }
                 ReplyKind::Failure => {
-                    let fault = relay.saw_failure(|| code_of(&message));
-                    if fault.is_none() && self.transaction.is_some() {
+                    let fault = relay.saw_failure(|| code_of(&message)).await;
+                    if fault.is_none() {
                         // Neo4j's own words, as of a single server: to run it again is in vain.
                         self.may_run_again = false;
                     }
@@ -423,9 +423,13 @@ impl Session {
     pub(super) fn count(&mut self, reason: Option<Reason>, is_success: bool) {
         self.is_counted = true;
         if let Some(reason) = reason {
-            let status = labels::status_of_passed(is_success);
-            self.front.state.meters.count(Front::Bolt, &How::bypass(reason), status, Duration::ZERO);
+            self.count_passed(reason, labels::status_of_passed(is_success));
         }
+    }
+
+    pub(super) fn count_passed(&mut self, reason: Reason, status: u16) {
+        self.is_counted = true;
+        self.front.state.meters.count(Front::Bolt, &How::bypass(reason), status, Duration::ZERO);
     }
 }
 
