@@ -132,7 +132,7 @@ pub(super) fn crowded() -> (&'static str, String) {
 }
 
 /// The status of a read that has failed.
-pub(super) fn status_of(failure: &Failure) -> StatusCode {
+pub(crate) fn status_of(failure: &Failure) -> StatusCode {
     of_failure(failure, Fate::Harmless, Encoding::Plain).0
 }
 

@@ -17,9 +17,9 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Query};
 use hopcache_engine::live::{LiveFailure, LivePiece, LiveReader, LiveRun, LiveStart, LiveSummary};
-use hopcache_engine::outcome::{Answer, Class, How, Kept, Outcome, Reason, Role};
+use hopcache_engine::outcome::{Class, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::OriginError;
-use hopcache_ops::labels::Front;
+use hopcache_ops::labels::{Front, status_of_passed};
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan};
 use hopcache_packstream::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -29,7 +29,7 @@ use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
-use crate::front::answer::cache_status;
+use crate::front::answer::{cache_status, status_of};
 
 /// The engine's answer to a request.
 type EngineAnswer = Result<Outcome, Reason>;
@@ -166,7 +166,7 @@ impl Session {
                 LivePiece::Records(records) => live.taken = records,
                 LivePiece::End(Ok(summary)) => return Ok((self.end_of_live(live, summary).await?, false)),
                 LivePiece::End(Err(failure)) => {
-                    self.count_live(live, false).await?;
+                    self.count_live(live, Some(&failure)).await?;
                     return Err(self.failure_of(&failure));
                 }
             }
@@ -179,7 +179,7 @@ impl Session {
         live: &mut LiveResult,
         summary: LiveSummary,
     ) -> Result<Value, RequestError> {
-        let status = self.count_live(live, true).await?;
+        let status = self.count_live(live, None).await?;
         let LiveSummary { kind, summary, bookmark, range } = summary;
         let fields = std::mem::take(&mut live.start.fields);
         let records = Bytes::new();
@@ -203,13 +203,18 @@ impl Session {
         }
     }
 
-    /// Counts the request, and returns the text of `Cache-Status`.
-    async fn count_live(&mut self, live: &mut LiveResult, is_success: bool) -> Result<String, RequestError> {
+    /// Counts the request, and returns the text of `Cache-Status`. `failed`: what the client got instead of an end.
+    async fn count_live(
+        &mut self,
+        live: &mut LiveResult,
+        failed: Option<&LiveFailure>,
+    ) -> Result<String, RequestError> {
         let answered = self.out.wait_for(&mut live.asking).await?;
+        let status = status_counted(failed);
         let mut outcome = match answered {
             Ok(outcome) => outcome,
             Err(reason) => {
-                self.count(Some(reason), is_success);
+                self.count_passed(reason, status);
                 return Ok(self.status_of(reason));
             }
         };
@@ -217,7 +222,6 @@ impl Session {
         if !matches!(outcome.how.class, Class::Miss { role: Role::Led, .. }) {
             outcome.how = How::miss(Kept::Skipped, Role::Led, None);
         }
-        let status = if matches!(outcome.answer, Answer::Body(_)) && is_success { 202 } else { 503 };
         self.is_counted = true;
         let mut span = live.span.take();
         let traceparent = span.as_ref().map(RequestSpan::traceparent);
@@ -249,6 +253,14 @@ impl Session {
     }
 }
 
+/// The status with which a result is counted that has ended so: the one that it would have over HTTP, where nothing was sent before it.
+fn status_counted(failed: Option<&LiveFailure>) -> u16 {
+    match failed {
+        None => status_of_passed(true),
+        Some(LiveFailure { fault, .. }) => status_of(&OriginError::of_sent(fault.clone()).into()).as_u16(),
+    }
+}
+
 /// Completes when a run has so many records that they are streamed, or has some for so long.
 async fn grown(reader: &LiveReader) {
     loop {
@@ -258,5 +270,35 @@ async fn grown(reader: &LiveReader) {
         if reader.has(1).now_or_never().is_some() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+
+    use super::*;
+
+    /// A failure behind rows counts as the same failure without rows does.
+    #[test]
+    fn a_failure_behind_rows_counts_with_its_status() {
+        let said = |code: &str| {
+            OriginFault::Failed(Neo4jFailure {
+                code: code.to_owned(),
+                message: "/ by zero".to_owned(),
+                as_sent: Vec::new(),
+            })
+        };
+        for (fault, status) in [
+            (said("Neo.ClientError.Statement.ArithmeticError"), 400),
+            (said("Neo.DatabaseError.General.UnknownError"), 500),
+            (OriginFault::Cut("reset".to_owned()), 503),
+            (OriginFault::TimedOut, 504),
+            (OriginFault::Overloaded, 503),
+        ] {
+            let failed = LiveFailure { fault: fault.clone(), as_sent: Bytes::new() };
+            assert_eq!(status_counted(Some(&failed)), status, "{fault:?}");
+        }
+        assert_eq!(status_counted(None), 202);
     }
 }

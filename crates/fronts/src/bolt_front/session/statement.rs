@@ -16,7 +16,7 @@ use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Outcome, Rea
 use hopcache_engine::ports::Clock;
 use hopcache_engine::rendering::RenderingId;
 use hopcache_net::body_budget::SharedRoom;
-use hopcache_ops::labels::Front;
+use hopcache_ops::labels::{Front, status_of_passed};
 use hopcache_ops::logging::query_text;
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan, TraceContext};
 use hopcache_packstream::{DecodeError, Reader, encode_canonical};
@@ -29,7 +29,7 @@ use crate::bolt_front::messages::{self, MESSAGES};
 use crate::bolt_front::options::StatementOptions;
 use crate::bolt_front::records::CachedResult;
 use crate::credentials::Acceptance;
-use crate::front::answer::cache_status;
+use crate::front::answer::{cache_status, status_of};
 use crate::front::ask::answer_timeout_ms;
 use hopcache_state::audit::ClientListener;
 
@@ -188,7 +188,10 @@ impl Session {
     ) {
         self.is_counted = true;
         tracing::debug!(statement = query_text(&ask.query.statement), key = ?outcome.key, how = ?outcome.how, "answered over Bolt");
-        let status = if matches!(outcome.answer, Answer::Body(_)) { 202 } else { 503 };
+        let status = match &outcome.answer {
+            Answer::Body(_) => status_of_passed(true),
+            Answer::Failed(failure) => status_of(failure).as_u16(),
+        };
         let (query, traceparent) = (&ask.query, ask.traceparent.as_deref());
         let (front, took) = (Front::Bolt, started.elapsed());
         let answered = AnsweredRequest { front, query, outcome, status, took, traceparent };
