@@ -193,7 +193,8 @@ mod tests {
     /// room is found again for each run.
     #[test]
     fn large_forms_are_not_kept() {
-        for (name_bytes, sets, is_kept) in [(3, 6, true), (3, 20, false), (300, 6, false), (3_000, 20, false)] {
+        for (name_bytes, sets, is_kept) in [(3, 6, true), (3, 20, false), (300, 6, false), (3_000, 20, false)]
+        {
             let keys = (0..sets).map(|n| format!("SET t.{}{n} = $at", "k".repeat(name_bytes)));
             let text = format!("MERGE (t:Turn {{id: $id}}) {}", keys.collect::<Vec<_>>().join(" "));
             let (forms, effects) =
