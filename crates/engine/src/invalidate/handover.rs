@@ -280,7 +280,8 @@ impl Invalidate {
     /// Whether another node may have left a copy for this one, the key's owner, or it has left one itself.
     pub(crate) fn may_have_former_copy(&self, key: &QueryKey) -> bool {
         let has_left = || self.cache.look_for_new_owner(key).is_some_and(|copy| copy.left_at().is_some());
-        self.policy.now().ttl_ms != Millis::ZERO && (!self.former_owners(key).is_empty() || has_left())
+        let is_asked_for = self.policy.now().ttl_ms != Millis::ZERO && self.do_keys_move();
+        is_asked_for && (!self.former_owners(key).is_empty() || has_left())
     }
 
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {
