@@ -21,19 +21,30 @@ pub(crate) fn only_reads(procedure: &str) -> bool {
     reading(procedure).is_some()
 }
 
-/// Whether the procedure with this exact name tells of the server and of nothing else, and changes nothing. No user can give one of his
-/// own such a name: Neo4j reserves `db.` and `dbms.` for itself. Its answer is never cached, and drivers call it as they start.
+/// Whether the procedure with this exact name changes nothing in any graph or schema, though Neo4j counts it among those that may (mode
+/// SCHEMA or DBMS, so its summary is not a read's). It tells of the server, or of indexes and their state, or is about the transaction or
+/// the cache of plans. Its answer is never cached; applications call it as they start, and the call ends nothing. Neo4j reserves `db.`,
+/// `dbms.` and `tx.` for itself; of `apoc.` the names are believed as those of the list. Modes: SHOW PROCEDURES, 5.26.12.
 #[must_use]
 pub(crate) fn only_reports(procedure: &str) -> bool {
     matches!(
         procedure,
-        "db.info"
+        "apoc.schema.nodes"
+            | "apoc.schema.relationships"
+            | "db.clearQueryCaches"
+            | "db.info"
             | "db.ping"
+            | "dbms.cluster.routing.getRoutingTable"
             | "dbms.components"
             | "dbms.info"
+            | "dbms.listCapabilities"
             | "dbms.listConfig"
+            | "dbms.listConnections"
             | "dbms.queryJmx"
+            | "dbms.routing.getRoutingTable"
             | "dbms.showCurrentUser"
+            | "tx.getMetaData"
+            | "tx.setMetaData"
     )
 }
 

@@ -9,6 +9,7 @@
 //! | [`checks`] | which recorded histories break a promise |
 //! | [`soak`] | mixed load with faults for a chosen time; memory and counters |
 //! | [`roll`] | a rolling restart |
+//! | [`bulk`] | hits of readers beside a bulk upsert of another label |
 //! | [`ended`] | answers from before a write, where the run behind the write fails |
 //! | [`lost_updates`] | transactions that read through the cache, in outages and beside writes past Hopcache |
 //! | [`outage`] | what the drivers of four languages feel of an outage of Neo4j |
@@ -16,6 +17,7 @@
 //! | [`balancer`], [`seconds`], [`stage`] | HAProxy before the nodes; a history by the second; nodes before a Neo4j of their own |
 
 mod balancer;
+mod bulk;
 mod chaos;
 mod checks;
 mod ended;
@@ -46,6 +48,8 @@ enum Trial {
     Soak(soak::Options),
     /// A rolling restart of three nodes behind a load balancer.
     Roll(roll::Options),
+    /// Hits of readers before, during and after a bulk upsert of another label.
+    Bulk(bulk::Options),
     /// Answers older than a write whose next run fails while Neo4j is healthy.
     Ended(ended::Options),
     /// Updates that are lost because a transaction has read an old value.
@@ -62,6 +66,7 @@ fn main() -> anyhow::Result<()> {
         Trial::Chaos(options) => runtime.block_on(chaos::run(&options)),
         Trial::Soak(options) => runtime.block_on(soak::run(&options)),
         Trial::Roll(options) => runtime.block_on(roll::run(&options)),
+        Trial::Bulk(options) => runtime.block_on(bulk::run(&options)),
         Trial::Ended(options) => runtime.block_on(ended::run(&options)),
         Trial::LostUpdates(options) => runtime.block_on(lost_updates::run(&options)),
         Trial::Outage(options) => runtime.block_on(outage::run(&options)),

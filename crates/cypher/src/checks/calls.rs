@@ -121,6 +121,8 @@ mod tests {
         for text in [
             "CALL own.labels",
             "CALL dbms.componentsOfMine()",
+            "CALL apoc.schema.assert({}, {})",
+            "CALL apoc.schema.nodes() YIELD label CALL own.write(label)",
             "CALL dbms.components() YIELD name CALL own.write(name)",
             "CALL db.labels() YIELD label CALL own.write(label)",
             "CALL `db.labels`()",
@@ -157,6 +159,8 @@ mod tests {
             "CREATE (transactions) SET transactions.v = $in",
             "CALL db.labels() YIELD label RETURN label",
             "CALL dbms.components() YIELD name, versions RETURN name, versions",
+            "CALL apoc.schema.nodes() YIELD label, properties, type WHERE type = 'RANGE' RETURN *",
+            "CALL tx.setMetaData({app: 'shop'})",
             "CALL db.index.fulltext.queryNodes('names', 'Ada') YIELD node RETURN node",
         ] {
             assert!(!may_call_procedure(text) && !may_be_in_batches(text), "{text}");
