@@ -188,7 +188,7 @@ mod tests {
         {
             assert!(told.contains(part), "{part}: {told}");
         }
-        assert!(told.contains("Hits in memory go on."), "{told}");
+        assert!(told.contains("Hits in memory go on, by age"), "{told}");
         let program = "Version 1.2.3 (abcdef), up 0 ms: 100 requests, 90.0 % hits, 3 answered with an error of the server (5xx).";
         assert_eq!(told.lines().nth(1), Some(program));
         let others = "Neo4j answers 9.2 times slower than usual. The store (Redis) cannot be used.";

@@ -157,8 +157,9 @@ impl Unproved {
                 "Nothing to do: it is new. The next look at the database proves it, within a second."
             }
             Self::WrittenPast => {
-                "If somebody writes past Hopcache (`hopcache_foreign_writes_total` counts such transactions), \
-                 have that writer tell it (`hopcache invalidate`): then entries stay proved."
+                "A write that did not go through Hopcache may have changed it (`hopcache_foreign_writes_total` counts those that were \
+                 noticed). If it is old, end it now: `hopcache invalidate`, or `hopcache purge --query-key` with its key. Have that \
+                 writer tell of each write (`hopcache invalidate`): then entries stay proved."
             }
         }
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 #[must_use]
 pub fn effect(part: &str) -> Option<&'static str> {
     Some(match part {
-        "store" => "Hits in memory go on. Results of misses are not stored.",
+        "store" => {
+            "Hits in memory go on, by age: transactions with write access get none. Results of misses are not stored."
+        }
         "origin" => "Hits go on. Misses fail with 503.",
         "members" => "Keys of these members go to the next node of the ring.",
         "peer" => "Keys of these nodes go to the next node of the ring.",

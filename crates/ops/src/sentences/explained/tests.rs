@@ -89,7 +89,7 @@ fn what_answers_or_never_may_has_its_sentence() {
         ),
         (
             cached(by_age()),
-            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. If somebody writes past Hopcache (`hopcache_foreign_writes_total` counts such transactions), have that writer tell it (`hopcache invalidate`): then entries stay proved.",
+            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. A write that did not go through Hopcache may have changed it (`hopcache_foreign_writes_total` counts those that were noticed). If it is old, end it now: `hopcache invalidate`, or `hopcache purge --query-key` with its key. Have that writer tell of each write (`hopcache invalidate`): then entries stay proved.",
         ),
         (
             cached(CopyFacts { place: Place::Store, read_at: None, ..by_age() }),
@@ -233,7 +233,7 @@ fn a_copy_that_is_not_proved_says_why() {
         (Unproved::StoreAway, "The store is away"),
         (Unproved::OriginAway, "Neo4j is away"),
         (Unproved::New, "Nothing to do: it is new."),
-        (Unproved::WrittenPast, "If somebody writes past Hopcache"),
+        (Unproved::WrittenPast, "end it now: `hopcache invalidate`"),
     ];
     for (unproved, text) in rows {
         let told = told(&cached(CopyFacts { unproved, ..by_age() }));
