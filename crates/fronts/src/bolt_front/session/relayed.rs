@@ -12,7 +12,7 @@ use hopcache_core::tags::Touched;
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, Event, FaultWord};
 use hopcache_engine::outcome::{How, Reason};
-use hopcache_engine::ports::{AccessMode, Observer, WriteOf};
+use hopcache_engine::ports::{AccessMode, Observer, WriteBegan, WriteOf};
 use hopcache_engine::trace::Step;
 use hopcache_engine::{Effects, PendingWrite};
 use hopcache_neo4j::marker::Marker;
@@ -240,6 +240,14 @@ impl Session {
             None if self.login()?.must_change_password => "system".into(),
             None => self.home(options).await?,
         };
+        // The name may be another database's since BEGIN: then nobody knows its mark of that time.
+        let now = self.front.engine.writes().position_of(&database);
+        let began = match writes.began {
+            WriteBegan::At(mark) => {
+                WriteBegan::At(mark.filter(|mark| now.is_some_and(|now| now.database() == mark.database())))
+            }
+            WriteBegan::Now => WriteBegan::Now,
+        };
         let run_timeout_ms = self.front.run_timeout_ms;
         let timeout_ms = options.timeout_ms.map_or(run_timeout_ms, Millis).min(run_timeout_ms);
         Ok(Some(WriteOf {
@@ -250,7 +258,7 @@ impl Session {
             may_name_graph: writes.may_name_graph,
             parts: writes.parts,
             changes_rights: writes.changes_rights,
-            began: writes.began,
+            began,
             touched: writes.touched,
             tokens: writes.tokens,
         }))

@@ -123,8 +123,10 @@ impl Session {
         let is_accepted = matches!(self.check(&identity).await?, Standing::Accepted(_));
         let acting = self.acting(&options)?;
         let is_eager = options.asked.is_none() || options.no_store || !is_accepted;
-        // Before anything of it is sent. Of a home database it is not known.
-        let mark = options.database.as_deref().and_then(|name| self.front.engine.writes().position_of(name));
+        // Before anything of it is sent. A home database has the name that Neo4j has told; before the first answer it is not known.
+        let named = options.database.as_deref().map(Arc::from);
+        let home = || self.front.shared.databases.known_home(&acting, options.impersonated.as_deref());
+        let mark = named.or_else(home).and_then(|name| self.front.engine.writes().position_of(&name));
         let mut transaction = Transaction {
             options: options.clone(),
             begin,
