@@ -346,20 +346,11 @@ impl Session {
         }
     }
 
-    /// The options of a RUN or a BEGIN.
-    fn options(&self, extra: &Value) -> Result<StatementOptions, BoltFailure> {
-        let mut options = StatementOptions::read(extra)?;
-        if self.front.ignores_other_bookmarks {
-            options.asked.get_or_insert_default();
-        }
-        Ok(options)
-    }
-
     async fn run(&mut self, statement: &Statement) -> Result<Value, RequestError> {
         if self.transaction.is_some() {
             return boxed(|| self.run_in_transaction(statement)).await;
         }
-        let options = self.options(&statement.extra.decoded())?;
+        let options = self.options(&statement.extra)?;
         let identity = self.login()?.identity.clone();
         let standing = self.check(&identity).await?;
         let mut span = self.span_of("RUN", &options, Instant::now());

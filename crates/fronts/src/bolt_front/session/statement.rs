@@ -78,6 +78,19 @@ fn too_large(statement: &Statement, goes_to_neo4j: bool) -> Option<Result<CacheR
 }
 
 impl Session {
+    /// The options of a RUN.
+    pub(super) fn options(&self, extra: &ExtraBytes) -> Result<StatementOptions, BoltFailure> {
+        Ok(self.readable(StatementOptions::read(&extra.decoded())?))
+    }
+
+    /// Before a server that is not Neo4j, bookmarks of another form are none.
+    pub(super) fn readable(&self, mut options: StatementOptions) -> StatementOptions {
+        if self.front.ignores_other_bookmarks {
+            options.asked.get_or_insert_default();
+        }
+        options
+    }
+
     /// Asks the cache. `span` is that of the request, if it is traced.
     pub(super) async fn ask(
         &mut self,

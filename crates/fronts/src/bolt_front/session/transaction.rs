@@ -165,7 +165,7 @@ impl Session {
 
     fn begin_of(&self, extra: &ExtraBytes) -> Result<(StatementOptions, LazyBegin), RequestError> {
         let extra = extra.decoded();
-        let options = self.options(&extra)?;
+        let options = self.readable(StatementOptions::read(&extra)?);
         let sent = self.for_neo4j(&extra);
         // No transaction of the sample graph writes.
         let mode = if self.front.relays.is_some() { options.mode } else { AccessMode::Read };
