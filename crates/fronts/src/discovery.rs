@@ -47,7 +47,7 @@ pub(crate) async fn document(urls: &Urls<'_>, server: &Neo4jServer, me: &NodeNam
 }
 
 /// Scheme and host of a request's URL as its client wrote it, by the rules of Neo4j 5.26: of several hosts the first counts, a
-/// scheme other than `http` and `https` does not, and a host without a port has the port of `host`.
+/// scheme other than `http` and `https` does not, nor does an address of IPv6, and a host without a port has the port of `host`.
 pub(crate) fn forwarded<'a>(
     (scheme, host): (&'a str, &'a str),
     (forwarded_scheme, forwarded_host): (Option<&'a str>, Option<&'a str>),
@@ -59,7 +59,7 @@ pub(crate) fn forwarded<'a>(
         _ => scheme,
     };
     let named = forwarded_host.map(first).and_then(|name| name.parse::<http::uri::Authority>().ok());
-    let Some(named) = named.filter(|name| !name.as_str().contains('@')) else {
+    let Some(named) = named.filter(|name| !name.as_str().contains(['@', '['])) else {
         return (scheme, host.to_owned());
     };
     let own = host.parse::<http::uri::Authority>().ok().and_then(|own| own.port_u16());
@@ -84,7 +84,7 @@ mod tests {
             (Some("https,http"), Some("db.example, b.example"), "http://db.example:7475"),
             (None, Some("db.example"), "http://db.example:7475"),
             (Some("gopher"), None, "http://10.0.0.7:7475"),
-            (None, Some("[2001:db8::1]:443"), "http://[2001:db8::1]:443"),
+            (None, Some("[2001:db8::1]:443"), "http://10.0.0.7:7475"),
             // Not as Neo4j, which escapes it: what is no host is ignored.
             (None, Some("a/b"), "http://10.0.0.7:7475"),
             (None, Some("user@db.example"), "http://10.0.0.7:7475"),
