@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hopcache_packstream::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -12,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::address::{Address, Security};
 use crate::auth::Auth;
 use crate::error::{Failure, OpenError};
-use crate::framing::{StreamFault, read_message, write_messages};
+use crate::framing::{BegunMessage, StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::pull_size::Pulled;
 use crate::roots::Roots;
@@ -92,8 +91,8 @@ pub struct Connection {
     pub(crate) options: Options,
     /// The records of the open result's last PULL.
     pub(crate) pulled: Pulled,
-    /// A large record that was read, and is the next one of the rest.
-    pub(crate) kept_record: Option<Bytes>,
+    /// The next message of the rest, as far as it was read: a large record, of which the run has taken nothing.
+    pub(crate) begun: Option<BegunMessage>,
     version: Version,
     server: String,
     auth: Auth,
@@ -173,7 +172,7 @@ impl Connection {
             state: State::InExchange,
             options: options.clone(),
             pulled: Pulled::first(options.pull_rows),
-            kept_record: None,
+            begun: None,
             version,
             server: String::new(),
             auth: auth.clone(),

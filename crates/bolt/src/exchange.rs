@@ -9,7 +9,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
-use crate::framing::{PlacedMessage, StreamFault, has_message, read_message, read_record, write_messages};
+use crate::framing::{
+    BegunMessage, MessageRead, StreamFault, has_message, read_message, read_or_begin, write_messages,
+};
 use crate::message::{self, Response};
 use crate::pull_size::Pulled;
 use crate::records::{DAY, METADATA_BYTES_MAX, Records};
@@ -215,44 +217,47 @@ impl Connection {
     /// Reads records up to the SUCCESS that ends one PULL, and returns its metadata.
     async fn read_batch(&mut self, records: &mut Records<'_>, room: &dyn Room) -> Result<Value, RunFault> {
         loop {
-            records.widen(room).await?;
+            if records.need_room() {
+                // Neo4j waits meanwhile: what this node reads then says nothing about its pace.
+                self.pulled.rests();
+                let widened = records.widen(room).await;
+                self.pulled.goes_on();
+                widened?;
+            }
             if !has_message(&self.stream) {
                 records.tap().pause();
                 if records.is_nearly_late() {
                     return self.left_open(records, RunFault::TimedOut);
                 }
             }
-            let message = if records.takes_rest() {
-                read_record(&mut self.stream, room).await
-            } else {
-                let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
-                bytes.map(PlacedMessage::from)
+            let message = match read_or_begin(&mut self.stream, records.message_bytes_max()).await? {
+                MessageRead::Whole(message) => message,
+                MessageRead::Begun(begun) => return self.left_behind(records, begun),
             };
-            let message = message.map_err(|fault| match fault {
-                StreamFault::Cut(reason) => RunFault::Cut(reason),
-                StreamFault::TooLarge => records.too_large(),
-                StreamFault::NoRoom => RunFault::NoRoom,
-            })?;
-            let values = match message::read(&message.bytes).map_err(RunFault::Protocol)? {
+            let values = match message::read(&message).map_err(RunFault::Protocol)? {
+                Response::Record { list, .. } if records.leaves_to_rest(list.len()) => {
+                    return self.left_behind(records, BegunMessage::whole(message));
+                }
                 Response::Record { values, list } => {
                     self.pulled.add(list.len());
-                    if records.leaves_to_rest(list.len()) {
-                        let list_at = message.bytes.len() - list.len();
-                        self.kept_record = Some(message.kept_from(list_at));
-                        let fault = records.too_large();
-                        return self.left_open(records, fault);
-                    }
                     values
                 }
                 Response::Success(metadata) => return Ok(metadata),
                 Response::Failure(failure) => return Err(RunFault::Failed(failure)),
                 Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
             };
-            if !records.take(message.bytes, values).await? {
+            if !records.take(message, values).await? {
                 let fault = records.too_large();
                 return self.left_open(records, fault);
             }
         }
+    }
+
+    /// The run ends before a message that has no room. Who takes the rest reads it: only then it needs more room.
+    fn left_behind(&mut self, records: &mut Records<'_>, begun: BegunMessage) -> Result<Value, RunFault> {
+        self.begun = Some(begun);
+        let fault = records.too_large();
+        self.left_open(records, fault)
     }
 
     /// The run ends. If the caller takes the rest of its result, it stays open.

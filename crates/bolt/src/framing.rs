@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader,
 
 use crate::copying::make_room;
 use crate::error::RunFault;
-use crate::records::{RECORD_BYTES_MAX, RECORD_BYTES_UNRESERVED};
+use crate::records::{METADATA_BYTES_MAX, RECORD_BYTES_MAX, RECORD_BYTES_UNRESERVED};
 use crate::run::{RecordPlace, Room};
 use crate::watched_stream::WatchedStream;
 
@@ -49,7 +49,6 @@ pub(crate) async fn write_messages(
     stream: &mut BufReader<WatchedStream>,
     messages: &[Vec<u8>],
 ) -> Result<(), StreamFault> {
-    let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
     let mut framed = Vec::new();
     for message in messages {
         // Into memory: this write neither fails nor waits.
@@ -94,16 +93,118 @@ pub(crate) async fn read_message(
     stream: &mut BufReader<WatchedStream>,
     bytes_max: usize,
 ) -> Result<Vec<u8>, StreamFault> {
-    Ok(read_chunks(stream, bytes_max, None).await?.bytes)
+    match read_or_begin(stream, bytes_max).await? {
+        MessageRead::Whole(bytes) => Ok(bytes),
+        MessageRead::Begun(_) => Err(StreamFault::TooLarge),
+    }
 }
 
-/// Reads the next message of a result whose rest the caller takes: a record, mostly. If it is large, it has a place in the room from
-/// before its bytes are read.
+/// As [`read_message`], but a message that is too large is left where it is: [`read_record`] reads on.
+pub(crate) async fn read_or_begin(
+    stream: &mut BufReader<WatchedStream>,
+    bytes_max: usize,
+) -> Result<MessageRead, StreamFault> {
+    if let Some(bytes) = take_buffered(stream, bytes_max) {
+        return Ok(MessageRead::Whole(bytes));
+    }
+    let mut reader = PausingReader { stream, since_pause_bytes: 0 };
+    let mut bytes = Vec::new();
+    loop {
+        let chunk_len = reader.chunk_len().await?;
+        if chunk_len == 0 && !bytes.is_empty() {
+            return Ok(MessageRead::Whole(bytes));
+        }
+        if bytes.len() + chunk_len > bytes_max {
+            return Ok(MessageRead::Begun(BegunMessage { bytes, chunk_len }));
+        }
+        reader.append_chunk(&mut bytes, chunk_len).await?;
+    }
+}
+
+/// Reads the next message of an open result, or the rest of one that was begun. If it is large, it has a place in the room from before
+/// more of it is read.
 pub(crate) async fn read_record(
     stream: &mut BufReader<WatchedStream>,
+    begun: Option<BegunMessage>,
     room: &dyn Room,
 ) -> Result<PlacedMessage, StreamFault> {
-    read_chunks(stream, RECORD_BYTES_MAX, Some(room)).await
+    let BegunMessage { bytes, mut chunk_len } = match begun {
+        Some(begun) => begun,
+        None => match read_or_begin(stream, RECORD_BYTES_UNRESERVED).await? {
+            MessageRead::Whole(bytes) => return Ok(bytes.into()),
+            MessageRead::Begun(begun) => begun,
+        },
+    };
+    let bytes_max = if bytes.starts_with(&RECORD_HEAD) { RECORD_BYTES_MAX } else { METADATA_BYTES_MAX };
+    let (mut message, mut granted) = (PlacedMessage::from(bytes), RECORD_BYTES_UNRESERVED);
+    let mut reader = PausingReader { stream, since_pause_bytes: 0 };
+    while chunk_len > 0 {
+        let needed = message.bytes.len() + chunk_len;
+        if needed > bytes_max {
+            return Err(StreamFault::TooLarge);
+        }
+        if needed > granted {
+            granted = needed.next_multiple_of(ROOM_STEP_BYTES);
+            if !message.place.get_or_insert_with(|| room.record()).grow(granted) {
+                return Err(StreamFault::NoRoom);
+            }
+            // Once, and as much as it may need: pages that are not written take no memory, and a buffer that grows takes twice as
+            // much while it is copied.
+            let len = message.bytes.len();
+            make_room(&mut message.bytes, bytes_max - len).await;
+        }
+        reader.append_chunk(&mut message.bytes, chunk_len).await?;
+        chunk_len = reader.chunk_len().await?;
+    }
+    Ok(message)
+}
+
+/// As [`read_record`], for a caller who drops records. A large one is read past, whatever its size, and takes no room: `None` then.
+pub(crate) async fn skip_record(
+    stream: &mut BufReader<WatchedStream>,
+    begun: Option<BegunMessage>,
+) -> Result<Option<Vec<u8>>, StreamFault> {
+    let BegunMessage { mut bytes, mut chunk_len } = match begun {
+        Some(begun) => begun,
+        None => match read_or_begin(stream, RECORD_BYTES_UNRESERVED).await? {
+            MessageRead::Whole(bytes) => return Ok(Some(bytes)),
+            MessageRead::Begun(begun) => begun,
+        },
+    };
+    let is_record = bytes.starts_with(&RECORD_HEAD);
+    let mut reader = PausingReader { stream, since_pause_bytes: 0 };
+    while chunk_len > 0 {
+        if is_record {
+            bytes.clear();
+        } else if bytes.len() + chunk_len > METADATA_BYTES_MAX {
+            return Err(StreamFault::TooLarge);
+        }
+        reader.append_chunk(&mut bytes, chunk_len).await?;
+        chunk_len = reader.chunk_len().await?;
+    }
+    Ok((!is_record).then_some(bytes))
+}
+
+/// The end of an attempt to read a message.
+pub(crate) enum MessageRead {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// It is too large.
+    Begun(BegunMessage),
+}
+
+/// A message of which some chunks were read.
+pub(crate) struct BegunMessage {
+    bytes: Vec<u8>,
+    /// The length of the next chunk, which was read. 0: the message is whole.
+    chunk_len: usize,
+}
+
+impl BegunMessage {
+    /// A whole message, to be read again.
+    pub(crate) fn whole(bytes: Vec<u8>) -> Self {
+        Self { bytes, chunk_len: 0 }
+    }
 }
 
 /// A message, and its place if it is large.
@@ -134,53 +235,34 @@ impl AsRef<[u8]> for PlacedMessage {
     }
 }
 
-async fn read_chunks(
-    stream: &mut BufReader<WatchedStream>,
-    bytes_max: usize,
-    room: Option<&dyn Room>,
-) -> Result<PlacedMessage, StreamFault> {
-    if let Some(bytes) = take_buffered(stream, bytes_max) {
-        return Ok(bytes.into());
-    }
-    let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
-    let mut reader = PausingReader { stream, since_pause_bytes: 0 };
-    let (mut message, mut granted) = (PlacedMessage::from(Vec::new()), RECORD_BYTES_UNRESERVED);
-    loop {
-        let chunk_len = usize::from(reader.read_u16().await.map_err(cut)?);
-        if chunk_len == 0 && !message.bytes.is_empty() {
-            return Ok(message);
-        }
-        let needed = message.bytes.len().saturating_add(chunk_len);
-        if needed > bytes_max {
-            return Err(StreamFault::TooLarge);
-        }
-        match room {
-            Some(room) if needed > granted => {
-                granted = needed.next_multiple_of(ROOM_STEP_BYTES);
-                if !message.place.get_or_insert_with(|| room.record()).grow(granted) {
-                    return Err(StreamFault::NoRoom);
-                }
-                // Once, and as much as it may need: pages that are not written take no memory, and a buffer that grows takes twice as
-                // much while it is copied.
-                let len = message.bytes.len();
-                make_room(&mut message.bytes, bytes_max - len).await;
-            }
-            _ => make_room(&mut message.bytes, chunk_len).await,
-        }
-        let mut chunk = (&mut reader).take(chunk_len as u64);
-        while chunk.limit() > 0 {
-            if chunk.read_buf(&mut message.bytes).await.map_err(cut)? == 0 {
-                return Err(cut(ErrorKind::UnexpectedEof.into()));
-            }
-        }
-    }
-}
-
 /// Lets other tasks run between parts of a long message. A server on another core may send as fast as this node reads,
 /// and then no read ever waits: 8 MiB kept a worker for 4 ms.
 struct PausingReader<'a> {
     stream: &'a mut BufReader<WatchedStream>,
     since_pause_bytes: usize,
+}
+
+impl PausingReader<'_> {
+    /// The length of the next chunk; 0 at the end of a message.
+    async fn chunk_len(&mut self) -> Result<usize, StreamFault> {
+        Ok(usize::from(self.read_u16().await.map_err(cut)?))
+    }
+
+    /// Appends a chunk.
+    async fn append_chunk(&mut self, to: &mut Vec<u8>, len: usize) -> Result<(), StreamFault> {
+        make_room(to, len).await;
+        let mut chunk = self.take(len as u64);
+        while chunk.limit() > 0 {
+            if chunk.read_buf(to).await.map_err(cut)? == 0 {
+                return Err(cut(ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cut(error: std::io::Error) -> StreamFault {
+    StreamFault::Cut(error.to_string())
 }
 
 impl AsyncRead for PausingReader<'_> {

@@ -8,7 +8,7 @@ use crate::connection::{Connection, State};
 use crate::copying::append;
 use crate::error::{RunError, RunFault};
 use crate::exchange::ended;
-use crate::framing::{StreamFault, has_record, read_record, write_messages};
+use crate::framing::{PlacedMessage, StreamFault, has_record, read_record, skip_record, write_messages};
 use crate::message::{self, Response};
 use crate::records::{MOVED_BYTES_MIN, RECORD_BYTES_MAX};
 use crate::run::{Left, ResultEnd, Room};
@@ -28,7 +28,7 @@ pub enum Piece {
 impl Connection {
     /// The next records of a result that [`Connection::run_tapped`] has left open. It reads nothing between two calls, so
     /// the server waits for a slow caller. After [`Piece::End`] the connection is ready. A large record takes its place in `room`
-    /// before it is read, and holds it as long as its piece is held.
+    /// before it is read, and holds it as long as its piece is held. One that is discarded takes none.
     ///
     /// # Errors
     /// [`RunError`], also when no result is open. The connection has to be closed then.
@@ -45,22 +45,25 @@ impl Connection {
     }
 
     async fn piece(&mut self, left: Left, room: &dyn Room) -> Result<Piece, RunFault> {
-        if let Some(large) = self.kept_record.take().filter(|_| left == Left::Pulled) {
-            return Ok(Piece::Records(large));
-        }
-        let mut records = Vec::new();
+        let (mut records, mut begun) = (Vec::new(), self.begun.take());
         loop {
             if records.len() >= PIECE_BYTES || (!records.is_empty() && !has_record(&self.stream)) {
                 return Ok(Piece::Records(records.into()));
             }
-            let message = read_record(&mut self.stream, room).await.map_err(too_large)?;
+            let message = match left {
+                Left::Pulled => read_record(&mut self.stream, begun.take(), room).await.map_err(too_large)?,
+                Left::Discarded => {
+                    match skip_record(&mut self.stream, begun.take()).await.map_err(too_large)? {
+                        Some(message) => PlacedMessage::from(message),
+                        None => continue,
+                    }
+                }
+            };
             match message::read(&message.bytes).map_err(RunFault::Protocol)? {
+                Response::Record { .. } if left == Left::Discarded => {}
                 Response::Record { list, .. } => {
                     self.pulled.add(list.len());
                     let list_at = message.bytes.len() - list.len();
-                    if left == Left::Discarded {
-                        continue;
-                    }
                     if list.len() < MOVED_BYTES_MIN {
                         append(&mut records, list).await;
                         continue;

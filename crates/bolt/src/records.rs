@@ -63,12 +63,15 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Whether the next record needs more room than was granted.
+    pub(crate) fn need_room(&self) -> bool {
+        self.len() > self.allowed_bytes
+    }
+
     /// Waits until there is room for the next record.
     pub(crate) async fn widen(&mut self, room: &dyn Room) -> Result<(), RunFault> {
-        if self.len() > self.allowed_bytes {
-            self.tap.pause();
-            self.allowed_bytes = room.widen(self.len()).await.ok_or(RunFault::NoRoom)?;
-        }
+        self.tap.pause();
+        self.allowed_bytes = room.widen(self.len()).await.ok_or(RunFault::NoRoom)?;
         Ok(())
     }
 
@@ -100,11 +103,6 @@ impl<'a> Records<'a> {
 
     fn len(&self) -> usize {
         self.bytes.len() - self.head_len
-    }
-
-    /// Whether the caller takes the rest of a result: then a record may be larger than the room that is left for records.
-    pub(crate) fn takes_rest(&self) -> bool {
-        self.tap.takes_rest()
     }
 
     /// The largest next message: the room that is left for records, or metadata.

@@ -230,10 +230,10 @@ impl Drop for Place {
     }
 }
 
-/// I9: a large record has its place from before it is read, also where it waits behind small ones, until nobody holds it. One that finds
-/// no room ends the result.
+/// I9: a large record has its place from when it is asked for, before it is read, until nobody holds it. One that finds no room ends the
+/// result. Behind small ones it waits at the server: otherwise clients that ask for nothing would hold all the room.
 #[tokio::test]
-async fn a_large_record_is_counted_while_it_is_read_and_while_it_waits() {
+async fn a_large_record_is_counted_from_when_it_is_asked_for() {
     const MIB: usize = 1 << 20;
     let text = |bytes: usize| record(vec![Value::from("x".repeat(bytes).as_str())]);
     for (free, pieces) in [(8 * MIB, 4), (3 * MIB, 3), (2 * MIB, 0)] {
@@ -247,13 +247,11 @@ async fn a_large_record_is_counted_while_it_is_read_and_while_it_waits() {
         let left = Arc::new(AtomicUsize::new(free));
         let room = Room(Arc::clone(&left));
         let error = connection.run_tapped(&small(DAY), &room, &mut tap).await.unwrap_err();
-        if pieces == 0 {
-            assert_eq!((error.fault, connection.has_open_result()), (RunFault::NoRoom, false));
-            assert_eq!(left.load(Relaxed), free);
-            continue;
-        }
-        assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
-        assert_eq!(left.load(Relaxed), free - 3 * MIB, "it waits behind the rows that were seen");
+        assert_eq!(
+            (error.fault, connection.has_open_result()),
+            (RunFault::TooLarge { limit_bytes: 20 }, true)
+        );
+        assert_eq!(left.load(Relaxed), free, "what nobody has asked for takes no place");
         let mut came = 0;
         let ended = loop {
             match connection.rest(Left::Pulled, &room).await {
@@ -268,9 +266,77 @@ async fn a_large_record_is_counted_while_it_is_read_and_while_it_waits() {
         assert_eq!(came, pieces);
         match ended {
             Ok(_) => assert_eq!(pieces, 4),
-            Err(error) => assert_eq!((error.fault, pieces), (RunFault::NoRoom, 3)),
+            Err(error) => assert_eq!((error.fault, pieces < 4), (RunFault::NoRoom, true)),
         }
         assert_eq!(left.load(Relaxed), free);
+    }
+}
+
+/// No room is needed for what the run itself has room for, and for what is discarded.
+#[tokio::test]
+async fn a_large_record_that_is_kept_or_dropped_takes_no_place() {
+    const MIB: usize = 1 << 20;
+    let text = |bytes: usize| record(vec![Value::from("x".repeat(bytes).as_str())]);
+    let answer = || [columns(&["n"]), text(5 * MIB / 2), text(3 * MIB)].concat();
+    let nothing = Room(Arc::new(AtomicUsize::new(0)));
+    let taking = || Tap { seen: Vec::new(), takes_rest: true };
+    let script = |rest: Vec<Step>| [greeted(), vec![Step::Expect(RUN), Step::Expect(PULL)], rest].concat();
+    let (address, _server) = serve(script(vec![Step::Send([answer(), end()].concat()), Step::Hang])).await;
+    let mut connection = open(&address).await;
+    let run = Run { bytes_max: 8 * MIB, ..small(DAY) };
+    assert_eq!(connection.run_tapped(&run, &nothing, &mut taking()).await.unwrap().rows, 2);
+    for discarded in [text(5 * MIB), text(70 * MIB)] {
+        let rest = [answer(), discarded, rows(0..2), more()].concat();
+        let (address, _server) =
+            serve(script(vec![Step::Send(rest), Step::Expect(DISCARD), Step::Send(end()), Step::Hang])).await;
+        let mut connection = open(&address).await;
+        let error = connection.run_tapped(&small(DAY), &nothing, &mut taking()).await.unwrap_err();
+        assert_eq!(error.fault, RunFault::TooLarge { limit_bytes: 20 });
+        assert!(matches!(connection.rest(Left::Discarded, &nothing).await, Ok(Piece::End(_))));
+        assert!(connection.is_ready());
+    }
+}
+
+/// Room that comes late.
+struct LateRoom(Duration);
+
+impl hopcache_bolt::Room for LateRoom {
+    fn free_bytes(&self) -> usize {
+        100
+    }
+
+    fn widen(&self, _: usize) -> std::pin::Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>> {
+        Box::pin(async {
+            // tidy: a wait for room, on a paused clock
+            tokio::time::sleep(self.0).await;
+            Some(usize::MAX)
+        })
+    }
+}
+
+/// While this node waits for room it does not read, and Neo4j holds what comes: the next PULL asks for no more then.
+#[tokio::test(start_paused = true)]
+async fn a_pull_does_not_grow_while_its_records_wait_for_room() {
+    for (late_ms, next) in [(40, 2_000), (60, 1_000)] {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let batch = rows(0..1).repeat(1_000);
+        let server = tokio::spawn(async move {
+            let mut script = greeted();
+            script.extend([Step::Expect(RUN), Step::Expect(PULL)]);
+            script.push(Step::Send([columns(&["n"]), batch[..batch.len() / 2].to_vec()].concat()));
+            script.push(Step::Pause(Duration::from_millis(100)));
+            script.push(Step::Send([batch[batch.len() / 2..].to_vec(), more()].concat()));
+            script.extend([Step::Expect(PULL), Step::Send(end()), Step::Hang]);
+            play(theirs, script).await
+        });
+        let mut connection =
+            Connection::open_piped(ours, &Auth::None, &super::support::options()).await.unwrap();
+        let run = statement("RETURN n");
+        connection.run_in(&run, &LateRoom(Duration::from_millis(late_ms))).await.unwrap();
+        drop(connection);
+        let requests = server.await.unwrap();
+        let pulls = requests.iter().filter(|request| request[1] == PULL).map(|pull| asked(pull));
+        assert_eq!(pulls.collect::<Vec<_>>(), [Value::Int(1_000), Value::Int(next)], "{late_ms} of 100 ms");
     }
 }
 

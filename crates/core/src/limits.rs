@@ -30,7 +30,7 @@
 //! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
 //! | recent orders, notes and widths of learning | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
 //! | transactions over HTTP | [`HTTP_TRANSACTIONS_MAX`] × about 2 KiB, and [`HOLDER_REQUESTS_SEEN_MAX`] × about 60 bytes = 4 MiB |
-//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × `entry.max_bytes` = 128 MiB; their records over 1 MiB, from before they are read until their clients have them, [`RECORD_ROOM_BYTES`] = 128 MiB, and up to 1 MiB of each |
+//! | results that are streamed while their runs go on | [`LIVE_RUNS_MAX`] × (`entry.max_bytes` + 2 MiB) = 160 MiB; records over 1 MiB that an entry has no room for, from when their clients ask for them until they have them, [`RECORD_ROOM_BYTES`] = 128 MiB, and as much again where each is rewritten for a client of an older Bolt version |
 //! | results whose commits wait | [`COMMITS_QUEUED_BYTES_MAX`] = 16 MiB of copies that memory may have evicted, [`COMMITS_QUEUED_MAX`] × about 500 bytes, and what one batch is sealed to, 2 × [`COMMIT_BATCH_BYTES_MAX`] |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
@@ -484,8 +484,8 @@ const _: () = assert!(RESULT_BYTES_MEDIUM < PASS_THROUGH_BYTES_MAX);
 pub const RESULT_ROOM_BYTES: usize =
     2 * (RESULTS_MEDIUM_MAX * RESULT_BYTES_MEDIUM + RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
 const _: () = assert!(RESULT_ROOM_BYTES <= 384 << 20);
-/// Bytes of large records that are read from Neo4j, wait behind smaller ones or are being written, of results that their clients take
-/// as they come: two of the largest. `hopcache_bolt` says which are large, and the largest one, 64 MiB.
+/// Bytes of large records that are read from Neo4j for a client that has asked for them, or are being written to it, of results that
+/// are streamed: two of the largest. `hopcache_bolt` says which are large, and the largest one, 64 MiB.
 pub const RECORD_ROOM_BYTES: usize = 128 << 20;
 /// Bytes of answers over [`ANSWER_BYTES_UNRESERVED`] that are being written to clients at a time, each body once.
 /// Memory holds most of them anyway. A body that was evicted meanwhile, or never kept, is held by its readers only.

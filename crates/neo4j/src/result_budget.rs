@@ -2,8 +2,8 @@
 //! rendered (promise I9, F29). `front::answer_budget` counts bodies on their way to clients, so that a slow reader holds
 //! no place here. Waits are bounded, and this file reads nothing itself.
 //!
-//! A large record of a result that its client takes as it comes is counted by itself, in bytes: from when it is read until the client
-//! has it. It never waits, as its client may be slow.
+//! A large record of a result that its client takes as it comes is counted by itself, in bytes: from when the client asks for it until
+//! the client has it. It never waits, as its client may be slow.
 //!
 //! A small result needs no place. Over `RESULT_BYTES_UNRESERVED` a run takes a medium place. Over `RESULT_BYTES_MEDIUM`
 //! it takes a large place, and gives the medium place back only when it has the large one.

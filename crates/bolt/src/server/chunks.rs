@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Largest chunk.
-const CHUNK_BYTES_MAX: usize = u16::MAX as usize;
+pub(super) const CHUNK_BYTES_MAX: usize = u16::MAX as usize;
 /// A chunk's length.
 const HEADER_BYTES: usize = 2;
 

@@ -2,7 +2,7 @@
 
 use hopcache_packstream::{Value, Writer};
 
-use super::chunks::{frame, frame_parts};
+use super::chunks::{CHUNK_BYTES_MAX, frame, frame_parts};
 use super::handshake::Version;
 
 const SUCCESS: u8 = 0x70;
@@ -30,6 +30,21 @@ pub fn ignored(out: &mut Vec<u8>) {
 /// Appends a RECORD: `list` is the bytes of one PackStream list.
 pub fn record(out: &mut Vec<u8>, list: &[u8]) {
     frame_parts(out, &RECORD_HEAD, list);
+}
+
+/// Appends the chunk of a RECORD that begins at this byte of its list, and the end of the message behind the last chunk. Returns where
+/// the next chunk begins: at the end of the list there is none.
+pub fn record_chunk(out: &mut Vec<u8>, list: &[u8], at: usize) -> usize {
+    let head: &[u8] = if at == 0 { &RECORD_HEAD } else { &[] };
+    let end = list.len().min(at + CHUNK_BYTES_MAX - head.len());
+    let len = u16::try_from(head.len() + end - at).unwrap_or(u16::MAX);
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(head);
+    out.extend_from_slice(&list[at..end]);
+    if end == list.len() {
+        out.extend_from_slice(&NOOP);
+    }
+    end
 }
 
 /// Appends FAILURE in the form of the version: from 5.7 on with a GQL status.
@@ -124,5 +139,18 @@ mod tests {
         let mut out = Vec::new();
         record(&mut out, &[0x91, 0x01]);
         assert_eq!(out, [0, 4, 0xB1, 0x71, 0x91, 0x01, 0, 0]);
+    }
+
+    #[test]
+    fn a_record_in_chunks_is_the_same_message() {
+        for len in [1, 2, 65_532, 65_533, 65_534, 65_535, 65_536, 131_068, 131_069, 200_000] {
+            let list: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let (mut whole, mut chunks, mut at) = (Vec::new(), Vec::new(), 0);
+            record(&mut whole, &list);
+            while at < list.len() {
+                at = record_chunk(&mut chunks, &list, at);
+            }
+            assert!(chunks == whole, "{len}");
+        }
     }
 }

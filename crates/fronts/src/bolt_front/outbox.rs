@@ -1,4 +1,5 @@
-//! Replies on their way to one client. Whole messages are collected and sent together.
+//! Replies on their way to one client. Whole messages are collected and sent together. Only a large record is not copied as a whole: its
+//! chunks are sent one after the other, and what is appended meanwhile waits behind it.
 //!
 //! A send may be dropped at any await: the number of sent bytes is kept, so that the next call continues behind them.
 
@@ -6,6 +7,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use hopcache_bolt::SignsOfLife;
 use hopcache_bolt::server::reply;
@@ -20,6 +22,10 @@ pub(crate) struct Outbox {
     writer: Box<dyn AsyncWrite + Send + Unpin>,
     waiting: Vec<u8>,
     sent: usize,
+    /// The list of a record behind what waits, and how much of it was appended to that.
+    large: Option<(Bytes, usize)>,
+    /// What waits behind that record.
+    behind: Vec<u8>,
     /// The longest silence towards a waiting client before a NOOP.
     noop_every: Duration,
 }
@@ -31,6 +37,8 @@ impl Outbox {
             writer: Box::new(writer),
             waiting: Vec::new(),
             sent: 0,
+            large: None,
+            behind: Vec::new(),
             noop_every: noop_every(Some(recv_timeout)),
         }
     }
@@ -42,12 +50,21 @@ impl Outbox {
 
     /// The buffer to which whole messages are appended.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.waiting
+        if self.large.is_some() { &mut self.behind } else { &mut self.waiting }
+    }
+
+    /// Appends a RECORD, whose list is held until it was sent, or until this is dropped.
+    pub(crate) fn push_record(&mut self, list: Bytes) {
+        if self.large.is_some() || list.len() <= BOLT_REPLY_BYTES {
+            reply::record(self.bytes(), &list);
+        } else {
+            self.large = Some((list, 0));
+        }
     }
 
     /// Whether enough bytes wait that they should be sent before more is appended.
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() - self.sent >= BOLT_REPLY_BYTES
+        self.large.is_some() || self.waiting.len() - self.sent >= BOLT_REPLY_BYTES
     }
 
     /// Sends the waiting bytes.
@@ -55,7 +72,7 @@ impl Outbox {
     /// # Errors
     /// When the client has gone, or takes nothing for too long.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
-        while self.sent < self.waiting.len() {
+        while self.sent < self.waiting.len() || self.next_chunk() {
             let mut write = pin!(self.writer.write(&self.waiting[self.sent..]));
             // A socket mostly takes everything at once: then no timer is set.
             let taken = match write.as_mut().now_or_never() {
@@ -75,6 +92,20 @@ impl Outbox {
         self.waiting.shrink_to(2 * BOLT_REPLY_BYTES);
         // TLS keeps bytes until it is flushed.
         self.writer.flush().await
+    }
+
+    /// What waits was sent. The next chunk of a large record waits from now on, if there is one, and behind the last chunk what has
+    /// waited behind the record.
+    fn next_chunk(&mut self) -> bool {
+        let Some((list, at)) = &mut self.large else { return false };
+        self.sent = 0;
+        self.waiting.clear();
+        *at = reply::record_chunk(&mut self.waiting, list, *at);
+        if *at == list.len() {
+            self.large = None;
+            self.waiting.append(&mut self.behind);
+        }
+        true
     }
 
     /// Waits for work of this node, and meanwhile sends NOOPs to the client now and then: the node itself is alive. Such
@@ -111,7 +142,7 @@ impl Outbox {
                 continue;
             }
             passed_on = given;
-            self.waiting.extend_from_slice(&reply::NOOP);
+            self.bytes().extend_from_slice(&reply::NOOP);
             self.flush().await?;
         }
     }
@@ -129,6 +160,8 @@ fn noop_every(recv_timeout: Option<Duration>) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::io::AsyncReadExt;
 
     use super::*;
@@ -189,6 +222,45 @@ mod tests {
         flushed.unwrap();
         read.unwrap();
         assert_eq!(heard, sent);
+    }
+
+    /// I9: of a large record no more than a chunk is copied, and nobody holds it once its last chunk was taken. A send that is dropped in
+    /// the middle of it goes on there, and what was appended meanwhile, such as the answer to a RESET, comes behind it.
+    #[tokio::test(start_paused = true)]
+    async fn a_large_record_is_sent_in_chunks() {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 10);
+        let mut out = Outbox::new(ours);
+        let list: Vec<u8> = (0..1 << 20).map(|at| at as u8).collect();
+        let held = Arc::new(());
+        let mut expected = Vec::new();
+        reply::ignored(&mut expected);
+        reply::record(&mut expected, &list);
+        reply::record(&mut expected, &list);
+        reply::ignored(&mut expected);
+        expected.extend_from_slice(&reply::NOOP);
+        reply::ignored(out.bytes());
+        out.push_record(hopcache_net::body::tied(list.clone(), Arc::clone(&held)));
+        assert!(out.is_full());
+        let mut heard = vec![0; 300_000];
+        let (sent, read) =
+            tokio::join!(timeout(Duration::from_millis(1), out.flush()), theirs.read_exact(&mut heard));
+        assert!(sent.is_err(), "the rest is not read");
+        read.unwrap();
+        assert!(out.waiting.capacity() <= 3 * BOLT_REPLY_BYTES, "{}", out.waiting.capacity());
+        assert_eq!(Arc::strong_count(&held), 2);
+        out.push_record(list.into());
+        reply::ignored(out.bytes());
+        let mut rest = vec![0; expected.len() - heard.len()];
+        let going_on = async {
+            let long = Duration::from_millis(BOLT_NOOP_MS_MAX + 1_000);
+            assert!(out.wait_for(timeout(long, std::future::pending::<()>())).await.unwrap().is_err());
+            out.flush().await.unwrap();
+            assert_eq!(Arc::strong_count(&held), 1);
+        };
+        let ((), read) = tokio::join!(going_on, theirs.read_exact(&mut rest));
+        read.unwrap();
+        heard.extend(rest);
+        assert!(heard == expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use hopcache_bolt::server::{Version, reply};
 use hopcache_core::bookmark::{Bookmark, Position, ReadRange};
 use hopcache_core::limits::BOLT_REPLY_BYTES;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_net::body::tied;
 use hopcache_packstream::{Reader, Value};
 
 use super::failure::BoltFailure;
@@ -38,6 +39,11 @@ pub(super) enum RecordForm {
 }
 
 impl RecordForm {
+    /// The form of this record: one without new values is the same in all versions of Bolt 5.
+    fn of(self, record: &[u8]) -> Self {
+        if has_new_values(record) { self } else { self.without_new_values() }
+    }
+
     /// The form of records of which none has a value that came with Bolt 6.
     fn without_new_values(self) -> Self {
         match self {
@@ -346,8 +352,7 @@ fn append_record(
     record: &[u8],
     (form, rewritten): (RecordForm, &mut Vec<u8>),
 ) -> Result<Option<String>, NoOldForm> {
-    let form = if has_new_values(record) { form } else { form.without_new_values() };
-    let RecordForm::Old(form) = form else {
+    let RecordForm::Old(form) = form.of(record) else {
         reply::record(out, record);
         return Ok(None);
     };
@@ -383,20 +388,46 @@ pub(super) async fn send_records(
             return Ok(Err(BoltFailure::new("Neo.DatabaseError.General.UnknownError", message)));
         };
         let len = record.len();
-        match append_record(out.bytes(), record, (form, &mut rewritten)) {
+        let appended = if len > BOLT_REPLY_BYTES {
+            push_large(out, rest.slice(..len), form)
+        } else {
+            append_record(out.bytes(), record, (form, &mut rewritten))
+        };
+        match appended {
             Ok(kind) => replaced = replaced.or(kind),
             Err(error) => {
                 *rest = Bytes::new();
                 return Ok(Err(no_old_form(&error)));
             }
         }
-        rest.advance(len);
+        drop_front(rest, len);
         *left -= 1;
         if out.is_full() {
             out.flush().await?;
         }
     }
     Ok(Ok(replaced))
+}
+
+/// As [`append_record`], for a record that is not copied. In an older form it is another one, beside which it keeps its place in the
+/// room of large records.
+fn push_large(out: &mut Outbox, record: Bytes, form: RecordForm) -> Result<Option<String>, NoOldForm> {
+    let RecordForm::Old(form) = form.of(&record) else {
+        out.push_record(record);
+        return Ok(None);
+    };
+    let mut rewritten = Vec::new();
+    let replaced = rewrite(&record, form, &mut rewritten)?;
+    out.push_record(tied(rewritten, record));
+    Ok(replaced)
+}
+
+/// Drops the first bytes. An empty rest holds nothing: a large record has its place as long as any part of it is held.
+fn drop_front(rest: &mut Bytes, len: usize) {
+    rest.advance(len);
+    if rest.is_empty() {
+        *rest = Bytes::new();
+    }
 }
 
 /// Drops at most `left` records, and counts them down.
@@ -407,7 +438,7 @@ pub(super) fn skip_records(rest: &mut Bytes, left: &mut u64) {
             return;
         };
         let len = record.len();
-        rest.advance(len);
+        drop_front(rest, len);
         *left -= 1;
     }
 }

@@ -28,7 +28,8 @@ use tokio::time::timeout;
 use super::{RequestError, Session};
 use crate::bolt_front::failure::BoltFailure;
 use crate::bolt_front::options::StatementOptions;
-use crate::bolt_front::records::{CachedResult, Piece, send_records, skip_records};
+use crate::bolt_front::outbox::Outbox;
+use crate::bolt_front::records::{CachedResult, Piece, RecordForm, send_records, skip_records};
 use crate::front::answer::{cache_status, status_of};
 
 /// The engine's answer to a request.
@@ -46,13 +47,9 @@ pub(super) enum WaitEnd {
 /// An open result of a run that goes on.
 pub(super) struct LiveResult {
     start: LiveStart,
-    reader: LiveReader,
+    records: LiveRecords,
     /// The answer of the engine, which comes after the end of the records.
     asking: BoxFuture<'static, EngineAnswer>,
-    /// Records that were taken from the run, and not sent.
-    taken: Bytes,
-    /// The first type for which the client has got a map.
-    replaced: Option<String>,
     asked: Bookmark,
     /// The options that choose notifications.
     filters: Value,
@@ -63,6 +60,54 @@ pub(super) struct LiveResult {
     /// Of the request, if it is traced.
     span: Option<RequestSpan>,
     _seat: OwnedSemaphorePermit,
+}
+
+/// Its records.
+struct LiveRecords {
+    reader: LiveReader,
+    /// Those that were taken from the run, and not sent.
+    taken: Bytes,
+    /// The first type for which the client has got a map.
+    replaced: Option<String>,
+}
+
+impl LiveRecords {
+    /// Sends or drops at most so many records. Returns the end of the result; `None` if there may be more.
+    ///
+    /// Neo4j is not asked whether there is more than that, as it might send a large record: its place would be missing to other clients
+    /// for as long as this one asks for nothing. So the end may come with a PULL of its own, as Bolt allows.
+    async fn take(
+        &mut self,
+        kind: Kind,
+        records_max: Option<u64>,
+        (out, form): (&mut Outbox, RecordForm),
+    ) -> Result<Option<Result<LiveSummary, LiveFailure>>, RequestError> {
+        let mut left = records_max.unwrap_or(u64::MAX);
+        let is_wanted = kind == Kind::Pull || records_max.is_some();
+        loop {
+            if kind == Kind::Pull {
+                let replaced = send_records(&mut self.taken, &mut left, (&mut *out, form)).await??;
+                self.replaced = self.replaced.take().or(replaced);
+            } else {
+                skip_records(&mut self.taken, &mut left);
+            }
+            if !self.taken.is_empty() {
+                return Ok(None);
+            }
+            let piece = match self.reader.ready() {
+                Some(piece) => piece,
+                None if left == 0 => return Ok(None),
+                None => {
+                    out.flush().await?;
+                    out.wait_for(self.reader.next(is_wanted)).await?
+                }
+            };
+            match piece {
+                LivePiece::Records(records) => self.taken = records,
+                LivePiece::End(end) => return Ok(Some(end)),
+            }
+        }
+    }
 }
 
 impl LiveResult {
@@ -114,13 +159,10 @@ impl Session {
             && let Some(start) = reader.accept()
         {
             let (asked, filters) = (options.asked.clone().unwrap_or_default(), Value::Null);
-            let taken = Bytes::new();
             let live = LiveResult {
                 start,
-                reader,
+                records: LiveRecords { reader, taken: Bytes::new(), replaced: None },
                 asking,
-                taken,
-                replaced: None,
                 asked,
                 filters,
                 notifies: options.notifies,
@@ -142,33 +184,16 @@ impl Session {
         records_max: Option<u64>,
         live: &mut LiveResult,
     ) -> Result<(Value, bool), RequestError> {
-        let mut left = records_max.unwrap_or(u64::MAX);
-        let is_wanted = kind == Kind::Pull || records_max.is_some();
-        loop {
-            if kind == Kind::Pull {
-                let form = self.record_form();
-                let replaced = send_records(&mut live.taken, &mut left, (&mut self.out, form)).await??;
-                live.replaced = live.replaced.take().or(replaced);
-            } else {
-                skip_records(&mut live.taken, &mut left);
+        let form = self.record_form();
+        match live.records.take(kind, records_max, (&mut self.out, form)).await? {
+            None => {
+                let has_more = vec![("has_more".to_owned(), Value::Bool(true))];
+                Ok((Value::Map(has_more), true))
             }
-            if !live.taken.is_empty() {
-                return Ok((Value::Map(vec![("has_more".to_owned(), Value::Bool(true))]), true));
-            }
-            let piece = match live.reader.ready() {
-                Some(piece) => piece,
-                None => {
-                    self.out.flush().await?;
-                    self.out.wait_for(live.reader.next(is_wanted)).await?
-                }
-            };
-            match piece {
-                LivePiece::Records(records) => live.taken = records,
-                LivePiece::End(Ok(summary)) => return Ok((self.end_of_live(live, summary).await?, false)),
-                LivePiece::End(Err(failure)) => {
-                    self.count_live(live, Some(&failure)).await?;
-                    return Err(self.failure_of(&failure));
-                }
+            Some(Ok(summary)) => Ok((self.end_of_live(live, summary).await?, false)),
+            Some(Err(failure)) => {
+                self.count_live(live, Some(&failure)).await?;
+                Err(self.failure_of(&failure))
             }
         }
     }
@@ -187,7 +212,7 @@ impl Session {
             ResultSet { fields, records, rows: 0, kind, summary, bookmark: None, range: None, marked: None };
         let mut result = CachedResult::new(result, status);
         result.filter(self.version, &live.filters, &self.hello);
-        result.set_replaced(live.replaced.take());
+        result.set_replaced(live.records.replaced.take());
         result.set_noted(live.notifies);
         result.set_range(range.map(Arc::new));
         match &mut self.transaction {
@@ -275,7 +300,12 @@ async fn grown(reader: &LiveReader) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use hopcache_engine::live::LiveRest;
     use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+    use tokio::io::AsyncReadExt;
 
     use super::*;
 
@@ -300,5 +330,62 @@ mod tests {
             assert_eq!(status_counted(Some(&failed)), status, "{fault:?}");
         }
         assert_eq!(status_counted(None), 202);
+    }
+
+    const LARGE_BYTES: usize = 1 << 20;
+
+    /// Large records, each of which holds a place.
+    struct Rest {
+        places: Arc<()>,
+        asked: Arc<AtomicUsize>,
+        records: usize,
+    }
+
+    #[async_trait]
+    impl LiveRest for Rest {
+        async fn next(&mut self, _: bool) -> LivePiece {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let Some(left) = self.records.checked_sub(1) else {
+                let (kind, summary) = (None, Value::Map(Vec::new()));
+                return LivePiece::End(Ok(LiveSummary { kind, summary, bookmark: None, range: None }));
+            };
+            self.records = left;
+            let value = Value::from("x".repeat(LARGE_BYTES).as_str());
+            let record = hopcache_packstream::encode(&Value::List(vec![value]));
+            LivePiece::Records(hopcache_net::body::tied(record, Arc::clone(&self.places)))
+        }
+    }
+
+    /// I9: a client that has got what it has asked for, and waits, holds no place of a large record. A result that ends there ends with
+    /// the next PULL.
+    #[tokio::test]
+    async fn a_client_that_asks_for_nothing_holds_no_large_record() {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        let reading = tokio::spawn(async move {
+            let mut heard = Vec::new();
+            theirs.read_to_end(&mut heard).await.map(|_| heard.len())
+        });
+        let mut out = Outbox::new(ours);
+        let (places, asked) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
+        let rest = Rest { places: Arc::clone(&places), asked: Arc::clone(&asked), records: 3 };
+        let (run, reader) = LiveRun::new(None);
+        let start = LiveStart { fields: vec!["n".to_owned()], metadata: Value::Map(Vec::new()) };
+        let writer = run.begin(start).unwrap();
+        reader.accept().unwrap();
+        writer.record(&[0x91, 1]);
+        writer.hand_over(Box::new(rest));
+        let mut records = LiveRecords { reader, taken: Bytes::new(), replaced: None };
+        let pulls = [(Kind::Pull, 1, 0), (Kind::Pull, 1, 1), (Kind::Discard, 1, 2), (Kind::Pull, 1, 3)];
+        for (kind, records_max, asked_then) in pulls {
+            let to = (&mut out, RecordForm::AsStored);
+            let end = records.take(kind, Some(records_max), to).await.ok().unwrap();
+            assert!(end.is_none(), "there may be more");
+            assert_eq!(asked.load(Ordering::Relaxed), asked_then);
+            assert_eq!(Arc::strong_count(&places), 2, "only the rest itself is left");
+        }
+        let end = records.take(Kind::Pull, Some(1), (&mut out, RecordForm::AsStored)).await.ok().unwrap();
+        assert!(matches!(end, Some(Ok(_))), "a PULL without records");
+        drop(out);
+        assert!((2 * LARGE_BYTES..2 * LARGE_BYTES + 1_000).contains(&reading.await.unwrap().unwrap()));
     }
 }
