@@ -288,6 +288,7 @@ impl Asker {
             pattern: None,
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
+            may_be_repeated: true,
             bookmarks: RunBookmarks::default(),
             timeout_ms: self.run_timeout_ms,
             bytes_max: ANSWER_BYTES_MAX,

@@ -114,6 +114,7 @@ fn question(identity: Arc<Identity>, timeout_ms: Millis) -> OriginRun {
         pattern: None,
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
+        may_be_repeated: true,
         bookmarks: RunBookmarks::default(),
         timeout_ms,
         bytes_max: ANSWER_BYTES_MAX,

@@ -35,19 +35,28 @@ pub(super) struct LiveTap<'a> {
     writer: Option<LiveWriter>,
     /// Whether the run may be repeated: of a read, until it was, or until its first record.
     is_repeatable: bool,
+    /// Whether also after it was sent.
+    may_be_sent_again: bool,
     /// Bytes that the reader has not heard of.
     unheard_bytes: usize,
 }
 
 impl<'a> LiveTap<'a> {
     pub(super) fn new(run: &'a OriginRun, is_repeatable: bool) -> Self {
-        Self { live: run.live.as_ref(), writer: None, is_repeatable, unheard_bytes: 0 }
+        let may_be_sent_again = run.may_be_repeated;
+        Self { live: run.live.as_ref(), writer: None, is_repeatable, may_be_sent_again, unheard_bytes: 0 }
     }
 
-    /// Whether a run that ended with this fault may be repeated. It may once.
-    pub(super) fn may_repeat(&mut self, fault: &OriginFault) -> bool {
-        let is_cut = matches!(fault, OriginFault::Cut(_) | OriginFault::Unreachable(_));
-        is_cut && std::mem::take(&mut self.is_repeatable)
+    /// Whether a run that ended so may be repeated. It may once.
+    pub(super) fn may_repeat(&mut self, error: &OriginError) -> bool {
+        let may_repeat = self.is_to_be_repeated(error);
+        self.is_repeatable &= !may_repeat;
+        may_repeat
+    }
+
+    fn is_to_be_repeated(&self, error: &OriginError) -> bool {
+        let is_cut = matches!(error.kind, OriginFault::Cut(_) | OriginFault::Unreachable(_));
+        is_cut && self.is_repeatable && (self.may_be_sent_again || !error.was_sent)
     }
 
     /// The run has ended well.
@@ -65,7 +74,7 @@ impl<'a> LiveTap<'a> {
     pub(super) fn failed(&mut self, error: RunError) -> OriginError {
         let as_sent = as_sent(&error.fault);
         let error = fault::of_run(error);
-        if self.is_repeatable && matches!(error.kind, OriginFault::Cut(_)) {
+        if self.is_to_be_repeated(&error) {
             // The reader may get the records of the next run.
             return error;
         }

@@ -278,6 +278,7 @@ mod tests {
             pattern: None,
             params: Bytes::from_static(&[0xA0]),
             mode: AccessMode::Read,
+            may_be_repeated: true,
             bookmarks: RunBookmarks::After { client: Bookmark::NONE, written },
             timeout_ms: Millis(1_000),
             bytes_max: 1_000,

@@ -204,8 +204,8 @@ fn may_repeat(run: &OriginRun, fault: MemberFault, error: &OriginError) -> bool 
         MemberFault::NotLeader => {
             is_unseen && (is_read || Parts::of(&run.statement, &run.params) == Parts::None)
         }
-        MemberFault::Unavailable => is_unseen && is_read,
-        MemberFault::Gone => is_unseen && (is_read || !error.was_sent),
+        MemberFault::Unavailable => is_unseen && is_read && (run.may_be_repeated || !error.was_sent),
+        MemberFault::Gone => is_unseen && (is_read && run.may_be_repeated || !error.was_sent),
     }
 }
 
@@ -318,5 +318,28 @@ impl Origin for RoutedOrigin {
 
     fn members(&self) -> Vec<OriginMember> {
         self.members.shown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bolt::tests::run_within;
+
+    /// I6: a read that may do something outside of the graph is sent again only where its member has not run it.
+    #[test]
+    fn a_read_with_an_unknown_function_goes_on_elsewhere_only_before_it_was_sent() {
+        for (fault, sent, unsent) in [
+            (MemberFault::NotLeader, true, true),
+            (MemberFault::Unavailable, false, true),
+            (MemberFault::Gone, false, true),
+        ] {
+            for (was_sent, expected) in [(true, sent), (false, unsent)] {
+                let error = OriginError { was_sent, ..OriginFault::Cut(String::new()).into() };
+                let run = OriginRun { may_be_repeated: false, ..run_within(1) };
+                assert_eq!(may_repeat(&run, fault, &error), expected, "{fault:?} {was_sent}");
+                assert!(may_repeat(&run_within(1), fault, &error), "{fault:?} {was_sent}");
+            }
+        }
     }
 }

@@ -307,5 +307,6 @@ async fn what_calls_an_unknown_function_runs_once_for_a_request() {
     assert!(matches!(failure(&outcome), FailureKind::TooLarge { .. }), "{outcome:?}");
     assert_eq!(world.origin.runs(), 2);
     assert!(held(statement).await.is_err(), "the next request streams it, and has not run it");
-    assert_eq!(world.origin.runs(), 2);
+    let may_be_repeated: Vec<_> = world.origin.runs_seen().iter().map(|run| run.may_be_repeated).collect();
+    assert_eq!(may_be_repeated, [true, false], "when its connection is cut");
 }

@@ -37,6 +37,7 @@ pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode
         pattern: None,
         params: encode(&Value::Map(params)).into(),
         mode,
+        may_be_repeated: true,
         bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(60_000),
         bytes_max: 16 << 20,

@@ -302,6 +302,7 @@ impl Query {
             pattern: Some(self.pattern),
             params: self.params.clone(),
             mode: AccessMode::Read,
+            may_be_repeated: true,
             bookmarks: RunBookmarks::default(),
             timeout_ms: bounds.timeout_ms,
             bytes_max: bounds.bytes_max,

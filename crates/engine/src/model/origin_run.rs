@@ -36,6 +36,8 @@ pub struct OriginRun {
     pub params: Bytes,
     /// Access mode to ask for.
     pub mode: AccessMode,
+    /// Whether a read may be sent again after it was sent, if nothing of its result came: what it calls does nothing outside of the graph.
+    pub may_be_repeated: bool,
     /// What the server waits for before it runs the statement.
     pub bookmarks: RunBookmarks,
     /// Own deadline of this run from now; the server gets it as `tx_timeout` too.

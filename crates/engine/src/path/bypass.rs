@@ -104,6 +104,7 @@ impl Path {
             // What the reader has not taken waits here: as much as needs no room.
             (run.live, run.bytes_max) = (Some(Arc::clone(live)), RESULT_BYTES_UNRESERVED);
         }
+        run.may_be_repeated = self.may_run_again(ask);
         run.class = RunClass::Bypass;
         run.metadata.clone_from(&ask.metadata);
         run.bookmarks = RunBookmarks::AsSent(match &ask.bypass {

@@ -86,9 +86,9 @@ impl Path {
         }
     }
 
-    /// Whether a read that has met the bound may run a second time for the same request. A function that no list names may do
-    /// something outside of the graph, as a procedure may: only the next request streams it, by its first run.
-    fn may_run_again(&self, ask: &Ask) -> bool {
+    /// Whether a read that has met the bound, or was cut, may run a second time for the same request. A function that no list names may
+    /// do something outside of the graph, as a procedure may: only the next request streams it, by its first run.
+    pub(super) fn may_run_again(&self, ask: &Ask) -> bool {
         let is_for_cache = !matches!(self.fetch.classifier().verdict(&ask.query), Verdict::Bypass(_));
         is_for_cache || calls_known_functions(&ask.query.statement)
     }

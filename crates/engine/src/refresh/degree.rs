@@ -161,6 +161,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
         pattern: None,
         params: question.anchor.degree_params().into(),
         mode: AccessMode::Read,
+        may_be_repeated: true,
         bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(limits::DEGREE_TIMEOUT_MS),
         bytes_max: limits::DEGREE_RESULT_BYTES_MAX,

@@ -99,6 +99,7 @@ impl Writes {
             pattern: None,
             params: Bytes::from(encode(&Value::Map(params))),
             mode: AccessMode::Read,
+            may_be_repeated: true,
             bookmarks: RunBookmarks::After { client: carried, written: None },
             timeout_ms: Millis(WATCH_ASK_MS_MAX),
             bytes_max: CAPTURED_BYTES_MAX,

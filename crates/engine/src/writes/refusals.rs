@@ -88,6 +88,7 @@ impl Writes {
             pattern: None,
             params: params.clone(),
             mode: AccessMode::Write,
+            may_be_repeated: false,
             bookmarks: RunBookmarks::default(),
             timeout_ms: Millis(WRITTEN_ASK_MS_MAX),
             bytes_max: 0,

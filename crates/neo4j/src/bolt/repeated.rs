@@ -8,7 +8,8 @@ use super::{BoltOrigin, CallPermit, LiveTap, Mode, RunEnd};
 
 impl BoltOrigin {
     /// A read whose connection was cut before its first record, or while it was opened, is run once more, on another connection
-    /// and within the same time: what cut the one (a balancer, a restart) says nothing about the other.
+    /// and within the same time: what cut the one (a balancer, a restart) says nothing about the other. One that was sent, and calls what
+    /// may do something outside of the graph ([`OriginRun::may_be_repeated`]), is not.
     pub(super) async fn run_in_slot(
         &self,
         run: &OriginRun,
@@ -26,7 +27,7 @@ impl BoltOrigin {
         }
         match ended {
             Err(first)
-                if !ticket.has_met_silence() && tap.may_repeat(&first.kind) && Instant::now() < deadline =>
+                if !ticket.has_met_silence() && tap.may_repeat(&first) && Instant::now() < deadline =>
             {
                 tracing::info!(fault = ?first.kind, "a connection to Neo4j was cut; its read is run once more");
                 // What cut this connection may have cut the others that wait beside it.

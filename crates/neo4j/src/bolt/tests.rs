@@ -10,6 +10,7 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
 use hopcache_engine::fetch_times::FetchTimes;
 use hopcache_engine::identity::Credentials;
+use hopcache_engine::live::LivePiece;
 use hopcache_engine::ports::RunBookmarks;
 use hopcache_packstream::{Value, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -139,7 +140,7 @@ pub(crate) fn identity() -> Arc<Identity> {
     Arc::new(Identity { scope: PrincipalScope([1; 32]), fingerprint: [1; 32], credentials })
 }
 
-fn run_within(timeout_ms: u64) -> OriginRun {
+pub(crate) fn run_within(timeout_ms: u64) -> OriginRun {
     OriginRun {
         identity: identity(),
         impersonated: None,
@@ -148,6 +149,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         pattern: None,
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
+        may_be_repeated: true,
         bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(timeout_ms),
         bytes_max: 1 << 20,
@@ -395,6 +397,28 @@ async fn what_may_have_written_is_never_run_again() {
         assert!(matches!(ended.unwrap_err().kind, OriginFault::Cut(_)), "{class:?}");
         assert_eq!(runs, 1, "{class:?}");
         assert_eq!(cut_run(1, 0, run(AccessMode::Read)).await, (Ok(0), 2), "{class:?}: Neo4j refuses writes");
+    }
+}
+
+/// I6: what calls a function that no list names may have done something outside of the graph, also in READ mode. What was not sent has
+/// done nothing.
+#[tokio::test]
+async fn a_read_with_an_unknown_function_is_sent_once() {
+    let unknown = || OriginRun { may_be_repeated: false, ..run_within(20_000) };
+    let (ended, runs) = cut_run(1, 0, unknown()).await;
+    let error = ended.unwrap_err();
+    assert!(matches!(error.kind, OriginFault::Cut(_)), "{:?}", error.kind);
+    assert_eq!((runs, error.was_repeated), (1, false));
+    let (live, mut reader) = hopcache_engine::live::LiveRun::taken(None);
+    let (_, runs) = cut_run(1, 0, OriginRun { live: Some(live), ..unknown() }).await;
+    assert_eq!(runs, 1);
+    let told = reader.next(true).await;
+    let is_cut = |fault: &OriginFault| matches!(fault, OriginFault::Cut(_));
+    assert!(matches!(&told, LivePiece::End(Err(failure)) if is_cut(&failure.fault)), "{told:?}");
+    for (was_sent, may_repeat) in [(true, false), (false, true)] {
+        let run = unknown();
+        let error = OriginError { was_sent, ..OriginFault::Unreachable(String::new()).into() };
+        assert_eq!(LiveTap::new(&run, true).may_repeat(&error), may_repeat);
     }
 }
 

@@ -24,6 +24,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         pattern: None,
         params: Bytes::from_static(&[0xA0]),
         mode: AccessMode::Read,
+        may_be_repeated: true,
         bookmarks: RunBookmarks::default(),
         timeout_ms: Millis(20_000),
         bytes_max: 1 << 20,

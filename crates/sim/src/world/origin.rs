@@ -97,6 +97,8 @@ pub struct OriginRunView {
     pub scope: PrincipalScope,
     /// Its access mode.
     pub mode: AccessMode,
+    /// Whether an adapter may send it again.
+    pub may_be_repeated: bool,
     /// When it began.
     pub began: MonoTime,
     /// The bookmarks that it carried.
@@ -381,6 +383,7 @@ fn seen(run: &OriginRun, carried: Bookmark) -> OriginRunView {
         statement: run.statement.to_string(),
         scope: run.identity.scope,
         mode: run.mode,
+        may_be_repeated: run.may_be_repeated,
         began: sim_now(),
         carried,
     }
