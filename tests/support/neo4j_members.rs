@@ -378,9 +378,12 @@ impl Session {
             return columns(&[]);
         }
         if statement.starts_with("SHOW DATABASES") {
-            let found = locked(&self.shared).is_read_only.then(|| single_field(RECORD, &json!(["neo4j"])));
-            self.pull = found.into_iter().chain([self.end("r", self.position())]).collect();
-            return columns(&["name"]);
+            // A member for itself may be read-only, in a database that is not.
+            let is_read_only = locked(&self.shared).is_read_only;
+            let found: &[&str] = if is_read_only { &["read-only"] } else { &["read-write", "read-only"] };
+            let records = found.iter().map(|access| single_field(RECORD, &json!([access])));
+            self.pull = records.chain([self.end("r", self.position())]).collect();
+            return columns(&["access"]);
         }
         if let Some((names, row)) = self.answer_of_server(statement) {
             self.pull = vec![single_field(RECORD, &row), self.end("r", self.position())];

@@ -299,7 +299,8 @@ impl Members {
             return false;
         }
         let within = Duration::from_millis(ROUTING_ASK_MS_MAX);
-        member.origin.is_read_only(whom.identity, (whom.database, whom.impersonated), within).await
+        let of = (whom.database, whom.impersonated);
+        member.origin.says_read_only(whom.identity, of, within).await == Some(true)
     }
 
     /// The member that speaks for the cluster where no database is meant: the last leader, else the seed.

@@ -385,3 +385,19 @@ async fn a_server_is_a_cluster_of_one() {
     relay.queue(&request_bytes::run("RETURN 1", &[0xA0], &Value::Map(Vec::new())));
     relay.answer().await.unwrap();
 }
+
+/// What a cluster's member is asked after a refusal, at a real server: its text is understood, and nothing here is read-only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_says_whether_a_database_is_read_only() {
+    let origin = passthrough();
+    for (database, expected) in [
+        ("neo4j", Some(false)),
+        ("NEO4J", Some(false)),
+        ("system", Some(false)),
+        ("", Some(false)),
+        ("absent", None),
+    ] {
+        let said = origin.says_read_only(&neo4j(), (database, None), Duration::from_secs(20)).await;
+        assert_eq!(said, expected, "{database:?}");
+    }
+}

@@ -11,18 +11,19 @@ use hopcache_core::proof::ServerRun;
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault, OriginRun, RunBookmarks, WriteOf};
-use hopcache_packstream::{Value, encode};
+use hopcache_packstream::{Value, decode, encode};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{BoltOrigin, CallPermit, LentConnection, fault};
 use crate::newest::Behind;
 use crate::server_runs;
 
-/// Any user may ask it of the databases that he may access. A name may be one of an alias.
-const IS_READ_ONLY: &str = "SHOW DATABASES YIELD name, aliases, access, home \
-    WHERE access = 'read-only' AND (toLower($database) IN [name] + aliases OR ($database = '' AND home)) RETURN name";
-/// Bytes of its answer: a name for each member.
-const READ_ONLY_BYTES_MAX: usize = 64 << 10;
+/// Any user may ask it of the databases that he may access. A name may be one of an alias. There is a row for each member that has the
+/// database.
+const ACCESS: &str = "SHOW DATABASES YIELD name, aliases, access, home \
+    WHERE toLower($database) IN [name] + aliases OR ($database = '' AND home) RETURN DISTINCT access";
+/// Bytes of its answer: a word for each kind of access.
+const ACCESS_BYTES_MAX: usize = 4 << 10;
 
 /// The newest transaction, and the run of the server that told it.
 type NewestTransaction = (Position, Option<ServerRun>);
@@ -169,21 +170,21 @@ impl BoltOrigin {
         answer.map_err(|error| OriginError { kind: self.settings.login.blamed(&whose, error.kind), ..error })
     }
 
-    /// Whether this member of a cluster says that the database is read-only; an empty name is the user's home database. `false` if it
-    /// does not say so.
-    pub(crate) async fn is_read_only(
+    /// Whether the database is read-only, as this server says: at all of its members. An empty name is the user's home database. `None` if
+    /// it does not know the database, or does not answer.
+    pub async fn says_read_only(
         &self,
         identity: &Identity,
         (database, impersonated): (&str, Option<&str>),
         within: Duration,
-    ) -> bool {
+    ) -> Option<bool> {
         let asked = async {
             let ticket = self.gate.admit().ok()?;
             let whose = self.fingerprint(identity);
             let mut lent = self.pools.lend(&whose, || self.auth(identity), self.settings.wait).await.ok()?;
             let params = encode(&Value::Map(vec![("database".to_owned(), Value::from(database))]));
             let run = Run {
-                statement: IS_READ_ONLY,
+                statement: ACCESS,
                 params: &params,
                 database: Some("system"),
                 mode: Mode::Read,
@@ -192,14 +193,16 @@ impl BoltOrigin {
                 bookmarks: &[],
                 metadata: &[],
                 impersonated,
-                bytes_max: READ_ONLY_BYTES_MAX,
+                bytes_max: ACCESS_BYTES_MAX,
             };
             let told = lent.connection()?.run(&run).await.map_err(|error| fault::of_run(error).kind);
             ticket.report(told.as_ref().err());
-            Some(told.ok()?.rows > 0)
+            let told = told.ok()?;
+            let read_only = Value::List(vec![Value::from("read-only")]);
+            (told.rows > 0).then(|| decode(&told.records) == Ok(read_only))
         };
         // Its end is no failure of the statement that was refused.
-        timeout(within, asked).await.ok().flatten().unwrap_or(false)
+        timeout(within, asked).await.ok().flatten()
     }
 
     /// The run of the server behind a connection that has just answered.
