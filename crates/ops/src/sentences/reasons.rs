@@ -41,7 +41,7 @@ const fn of_request(reason: Reason) -> (&'static str, &'static str) {
             "Nothing to do: a write goes to Neo4j, and ends the cached answers that it changes.",
         ),
         Reason::Unknown => (
-            "nothing says that the statement reads, so it counts as a write",
+            "Neo4j does not say whether the statement reads, so it counts as a write",
             "Run `EXPLAIN` with it at Neo4j, and read Neo4j's error. With `origin.classify = \"words\"`: begin it with `MATCH`.",
         ),
         Reason::NoStore => (
@@ -178,7 +178,7 @@ mod tests {
         (
             "unknown",
             "",
-            "Not cached: Neo4j does not say whether the statement reads, so it counts as a write. Run `EXPLAIN` with it at Neo4j, and read Neo4j's error.",
+            "Not cached: Neo4j does not say whether the statement reads, so it counts as a write. Run `EXPLAIN` with it at Neo4j, and read Neo4j's error. With `origin.classify = \"words\"`: begin it with `MATCH`.",
         ),
         (
             "no-store",
