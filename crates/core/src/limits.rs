@@ -13,6 +13,7 @@
 //! | answers that are being written, each body once however many read it | [`ANSWER_ROOM_BYTES`] = 128 MiB, and up to [`ANSWER_BYTES_UNRESERVED`] on each connection |
 //! | request bodies, and messages of Bolt clients | [`body_room_bytes`] of `node.message_max`: 96 MiB by default, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more; over Bolt up to twice that (requests that wait, and the one that comes), and strangers fill [`BOLT_STRANGER_BYTES_MAX`]; an open transaction keeps the bytes of its options |
 //! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
+//! | questions and queued answers on framed connections of peers | ([`PEER_EXCHANGE_BYTES_MAX`] + [`PEER_QUEUED_BYTES_MAX`] + 2 × [`PEER_ANSWERS_QUEUED_BYTES_MAX`]) × [`MEMBERS_MAX`] = 448 MiB |
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
@@ -285,8 +286,27 @@ pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
 /// Messages of one session that may overtake each other: more than the messages that wait for a connection at a time
 /// ([`FLIGHTS_MAX`]). 2 KiB for each session.
 pub const PEER_WINDOW_MESSAGES: usize = 16_384;
-/// Idle connections kept to one peer: several times the need of 10,000 forwards a second of 1 ms.
-pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
+/// Largest message of one frame between nodes, in bytes. A larger question goes over HTTP, so that no small one waits
+/// behind it. A larger answer goes in parts.
+pub const PEER_FRAME_BYTES_MAX: usize = 64 << 10;
+/// Exchanges under way on one framed connection. More go over HTTP.
+pub const PEER_EXCHANGES_MAX: usize = 1_024;
+/// The bytes of their questions.
+pub const PEER_EXCHANGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that wait to be written on a framed connection, with what each frame adds and those of exchanges that were given
+/// up. With more, questions go over HTTP.
+pub const PEER_QUEUED_BYTES_MAX: usize = 2 * PEER_EXCHANGE_BYTES_MAX;
+/// Bytes of answers that wait to be written on a framed connection. With more, answers wait for room, and no question
+/// is read.
+pub const PEER_ANSWERS_QUEUED_BYTES_MAX: usize = 256 << 10;
+/// Room for one read of a framed connection, in bytes: some tens of questions or small answers.
+pub const PEER_READ_BYTES: usize = 16 << 10;
+/// The longest time to open a framed connection, with the proof of the key.
+pub const PEER_OPEN_MS_MAX: u64 = 2_000;
+/// A peer that did not open a framed connection is asked over HTTP for this time. Then it is tried again.
+pub const PEER_UPGRADE_AGAIN_MS: u64 = 10_000;
+/// Idle HTTP connections kept to one peer, for probes and large questions.
+pub const PEER_IDLE_CONNECTIONS_MAX: usize = 8;
 /// For how long an idle connection to a peer is kept. This node gives it up before the peer closes it, so that a
 /// forward does not meet a closing connection.
 pub const PEER_IDLE_MS_MAX: u64 = 45_000;

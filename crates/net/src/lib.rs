@@ -12,3 +12,4 @@ pub mod proxies;
 pub mod proxy_protocol;
 pub mod refusal_response;
 pub mod tls;
+pub mod upgrade;

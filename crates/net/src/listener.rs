@@ -8,11 +8,12 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::BoxError;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::Either;
 use hopcache_core::limits::{
@@ -20,7 +21,7 @@ use hopcache_core::limits::{
     SEND_BUFFER_BYTES,
 };
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
@@ -39,6 +40,7 @@ use crate::proxies::Proxies;
 use crate::proxy_protocol::{HeaderUse, other_end};
 use crate::refusal_response::{UnservedReason, asked, linger, send};
 use crate::tls::{Acceptor, HandshakeError, ListenerStream, has_client_certificate};
+use crate::upgrade::Upgrade;
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -371,6 +373,25 @@ async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: Listen
     }
 }
 
+/// Serves one connection that the caller has accepted, for tests of a service without its listener.
+pub async fn serve_accepted<S, B>(
+    stream: TcpStream,
+    service: S,
+    (bounds, refusals): (ListenerBounds, Refusals),
+    stop: CancellationToken,
+) where
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    let slots = ConnectionSlots::new(bounds.connections_max);
+    serve_connection(
+        stream,
+        service,
+        ListenerShared { proxies: Proxies::default(), bounds, refusals, slots, stop },
+    )
+    .await;
+}
+
 /// Serves HTTP on one connection until it ends, or until the listener stops and the request under way has ended.
 pub(crate) async fn serve_connection<T, S, B>(stream: T, service: S, shared: ListenerShared)
 where
@@ -382,26 +403,35 @@ where
     let half_close = shared.bounds.answers_half_closed;
     let timeouts = shared.bounds.timeouts;
     let mut timed = TimedStream::new(stream, phase.clone(), timeouts, half_close, shared.slots.clone());
+    let upgraded = Arc::new(OnceLock::new());
+    let upgrades = Arc::clone(&upgraded);
     let service = service_fn(move |request: Request<Incoming>| {
         phase.handled(request.version());
-        let phase = phase.clone();
+        let (phase, upgrades) = (phase.clone(), Arc::clone(&upgrades));
         let is_chunked = request.body().size_hint().exact().is_none();
         service.call(request).map(move |mut answered| {
             phase.answered();
-            if is_chunked && let Ok(response) = &mut answered {
-                end_after(response);
+            if let Ok(response) = &mut answered {
+                if is_chunked {
+                    end_after(response);
+                }
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS
+                    && let Some(upgrade) = response.extensions_mut().remove::<Upgrade>()
+                {
+                    let _ = upgrades.set(upgrade);
+                }
             }
             answered
         })
     });
-    let connection = hyper::server::conn::http1::Builder::new()
+    let mut connection = hyper::server::conn::http1::Builder::new()
         .header_read_timeout(None) // hyper's timer would close idle connections: see `connection_timeouts`.
         .half_close(half_close)
         .max_buf_size(shared.bounds.head_bytes_max)
         .max_header_size(shared.bounds.head_bytes_max)
         .serve_connection(TokioIo::new(&mut timed), service);
     let is_unreadable = {
-        tokio::pin!(connection);
+        let mut connection = Pin::new(&mut connection);
         let ended = tokio::select! {
             // On shutdown hyper closes a connection that waits for a request without reading the socket. So bytes that
             // wait are read first. A client that has just connected, or just got an answer, may have sent a request
@@ -423,6 +453,14 @@ where
         }
         ended.is_err_and(|error| error.is_parse())
     };
+    let received = connection.into_parts().read_buf;
+    if let Some(protocol) = upgraded.get().and_then(Upgrade::take)
+        && !timed.is_over()
+    {
+        let mut stream = timed.into_inner();
+        protocol.serve(&mut stream, BytesMut::from(received), &shared.stop).await;
+        return end(&mut stream, &shared.stop).await;
+    }
     if is_unreadable {
         timed.found_unreadable();
     }
@@ -441,12 +479,23 @@ async fn close<T: AsyncRead + AsyncWrite + Unpin>(timed: TimedStream<T>, shared:
         if send(&mut stream, &response).await.is_err() {
             return;
         }
-    } else if stream.shutdown().await.is_err() {
+        tokio::select! {
+            () = shared.stop.cancelled() => {}
+            () = linger(&mut stream) => {}
+        }
+    } else {
+        end(&mut stream, &shared.stop).await;
+    }
+}
+
+/// Closes a connection so that its client can read what was written.
+async fn end<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T, stop: &CancellationToken) {
+    if stream.shutdown().await.is_err() {
         return;
     }
     tokio::select! {
-        () = shared.stop.cancelled() => {}
-        () = linger(&mut stream) => {}
+        () = stop.cancelled() => {}
+        () = linger(stream) => {}
     }
 }
 

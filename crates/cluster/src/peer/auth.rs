@@ -38,12 +38,16 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use subtle::ConstantTimeEq;
 
 use super::PeerPath;
+use super::frames::FrameKeys;
 pub use super::keys::{CLUSTER_KEY_BYTES_MIN, ClusterKey, Keyring, WeakKey};
 
 /// Length of an authentication tag, in bytes.
 pub const TAG_BYTES: usize = 16;
 /// Header that carries the proof of a probe.
 pub const HELLO_HEADER: &str = "hopcache-peer";
+
+/// The protocol that a probe may upgrade its connection to ([`super::frames`]).
+pub const FRAMES_PROTOCOL: &str = "hopcache-frames";
 
 /// The version of the seals, which stays when the wire version changes: so nodes of two wire versions can tell each other.
 const SEAL_VERSION: u8 = 1;
@@ -144,6 +148,26 @@ pub struct SessionKeys {
     answer: LessSafeKey,
 }
 
+impl FrameKeys {
+    /// Derives the keys of the framed connection on which a session was opened. Only this connection has them.
+    #[must_use]
+    pub fn derive(key: &ClusterKey, sender: &NodeName, id: &SessionId) -> Self {
+        // No name has a zero byte, so these keys are no other session's.
+        let (questions, answers) = derived(key, sender, id, b"\0frames");
+        Self { questions, answers }
+    }
+}
+
+fn derived(key: &ClusterKey, sender: &NodeName, id: &SessionId, use_of: &[u8]) -> (LessSafeKey, LessSafeKey) {
+    let mut hasher = blake3::Hasher::new_keyed(key.session());
+    hasher.update(&id.nonce).update(&id.boot).update(&id.serial.to_be_bytes());
+    hasher.update(sender.as_str().as_bytes()).update(use_of);
+    let mut keys = [0_u8; 64];
+    hasher.finalize_xof().fill(&mut keys);
+    let (request, answer) = keys.split_at(32);
+    (aead_key(request), aead_key(answer))
+}
+
 /// The public parts of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId {
@@ -159,13 +183,8 @@ impl SessionKeys {
     /// Derives the keys that `sender` and the receiver use in a session.
     #[must_use]
     pub fn derive(key: &ClusterKey, sender: &NodeName, id: &SessionId) -> Self {
-        let mut hasher = blake3::Hasher::new_keyed(key.session());
-        hasher.update(&id.nonce).update(&id.boot).update(&id.serial.to_be_bytes());
-        hasher.update(sender.as_str().as_bytes());
-        let mut keys = [0_u8; 64];
-        hasher.finalize_xof().fill(&mut keys);
-        let (request, answer) = keys.split_at(32);
-        Self { request: aead_key(request), answer: aead_key(answer) }
+        let (request, answer) = derived(key, sender, id, b"");
+        Self { request, answer }
     }
 
     /// Seals a message: its head in clear (and covered), then the sealed bytes and the tag.

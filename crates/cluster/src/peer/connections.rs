@@ -1,10 +1,9 @@
-//! Kept HTTP/1.1 connections to one peer, over hyper. Each exchange drives its own connection.
+//! A peer's address, and the kept HTTP/1.1 connections to it, over hyper. Each exchange drives its own connection. Probes and
+//! large questions go this way; the others share the framed connection ([`super::framed`]).
 //!
 //! A general client (reqwest, hyper-util's) drives each connection in a task of its own. A request goes to that task and
 //! its answer comes back: two wake-ups and two channels for each exchange. Between peers one exchange uses one connection
-//! at a time, so the exchange polls its connection itself. Forwards that share nothing went from 63 to 38 µs of CPU with
-//! this and the direct call of the endpoint, not measured apart (docs/benchmarks/2026-11-21-hit). There is no task to own:
-//! dropping an exchange drops its connection, which closes it.
+//! at a time, so the exchange polls its connection itself. There is no task to own: dropping an exchange drops its connection, which closes it.
 //!
 //! Nothing polls an idle connection. So its next user finds out that the peer has closed it. [`super::link`] decides what
 //! happens then.
@@ -13,6 +12,7 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,11 @@ use hopcache_core::limits::{
     PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
     PEER_RECONNECT_MS_MAX, PEER_WELCOME_BYTES_MAX,
 };
+use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use hopcache_net::body::whole;
-use http::{Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{Full, LengthLimitError, Limited};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -32,12 +33,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::PeerPath;
-
-/// Idle connections to one address, the last used on top.
-#[derive(Default)]
-pub(super) struct Connections {
-    idle: Mutex<Vec<Idle>>,
-}
+use super::auth::ClusterKey;
+use super::framed::FramedPeer;
 
 struct Idle {
     line: PeerConnection,
@@ -45,7 +42,7 @@ struct Idle {
 }
 
 /// One connection.
-pub(super) struct PeerConnection {
+struct PeerConnection {
     sender: SendRequest<Full<Bytes>>,
     driver: Connection<TokioIo<TcpStream>, Full<Bytes>>,
 }
@@ -57,32 +54,11 @@ pub(super) struct Reply {
 }
 
 /// Why an exchange over a connection failed.
-pub(super) enum ConnectionFault {
+enum ConnectionFault {
     /// It ended before the first byte of an answer.
     Broken(String),
     /// Anything else.
     Failed(PeerError),
-}
-
-impl Connections {
-    /// A kept connection, if there is one.
-    pub(super) fn take(&self) -> Option<PeerConnection> {
-        let mut idle = self.idle.lock();
-        let last = idle.pop()?;
-        if last.since.elapsed() > Duration::from_millis(PEER_IDLE_MS_MAX) {
-            idle.clear(); // Those below were used even longer ago.
-            return None;
-        }
-        Some(last.line)
-    }
-
-    /// Keeps a connection for the next exchange.
-    pub(super) fn keep(&self, line: PeerConnection) {
-        let mut idle = self.idle.lock();
-        if idle.len() < PEER_IDLE_CONNECTIONS_MAX {
-            idle.push(Idle { line, since: Instant::now() });
-        }
-    }
 }
 
 /// Only a refused or reset connection shows that no node is there. Other errors (no descriptor left here, no route, a
@@ -98,10 +74,30 @@ fn of_connect(error: &std::io::Error) -> PeerError {
     }
 }
 
-impl PeerConnection {
+/// Opens connections to one address.
+pub(super) struct Connector {
+    pub(super) addr: SocketAddr,
+    /// When a framed connection broke, until the next connection is opened.
+    broke_at: Mutex<Option<Instant>>,
+}
+
+impl Connector {
+    pub(super) const fn new(addr: SocketAddr) -> Self {
+        Self { addr, broke_at: Mutex::new(None) }
+    }
+
+    /// A framed connection has broken. The next connection is opened as one after a break.
+    pub(super) fn note_broken(&self) {
+        *self.broke_at.lock() = Some(Instant::now());
+    }
+
     /// Connects.
-    pub(super) async fn open(addr: SocketAddr) -> Result<Self, PeerError> {
-        Self::open_within(Millis(PEER_CONNECT_MS_MAX), addr).await
+    pub(super) async fn connect(&self) -> Result<TcpStream, PeerError> {
+        let broke_at = self.broke_at.lock().take();
+        if broke_at.is_some_and(|at| at.elapsed() < Duration::from_millis(PEER_IDLE_MS_MAX)) {
+            return self.connect_again().await;
+        }
+        self.connect_within(Millis(PEER_CONNECT_MS_MAX)).await
     }
 
     /// Connects again after a connection has just broken. A process that dies breaks its connections. When its address
@@ -110,28 +106,102 @@ impl PeerConnection {
     /// A suspended process and a cut network break no connection. A firewall that resets cut connections does: then there
     /// is one more run, and the fence refuses the cut holder's commit. When the peer had closed an idle connection and the
     /// first packet of the new one is lost, a live node is out of routing until its next probe.
-    pub(super) async fn open_again(addr: SocketAddr) -> Result<Self, PeerError> {
-        match Self::open_within(Millis(PEER_RECONNECT_MS_MAX), addr).await {
+    async fn connect_again(&self) -> Result<TcpStream, PeerError> {
+        match self.connect_within(Millis(PEER_RECONNECT_MS_MAX)).await {
             Err(PeerError::TimedOut) => {
                 Err(PeerError::Gone("the connection broke, and no process answers at its address".into()))
             }
-            opened => opened,
+            connected => connected,
         }
     }
 
-    async fn open_within(limit_ms: Millis, addr: SocketAddr) -> Result<Self, PeerError> {
-        let limit = limit_ms.duration();
-        let connected = tokio::time::timeout(limit, TcpStream::connect(addr)).await;
+    async fn connect_within(&self, limit_ms: Millis) -> Result<TcpStream, PeerError> {
+        let connected = tokio::time::timeout(limit_ms.duration(), TcpStream::connect(self.addr)).await;
         let stream = connected.map_err(|_| PeerError::TimedOut)?.map_err(|error| of_connect(&error))?;
         // Without this a large message waits 40 ms for a delayed acknowledgement (measured).
         let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
+/// A peer's address, and the connections to it.
+pub(super) struct Address {
+    pub(super) connector: Arc<Connector>,
+    pub(super) host: HeaderValue,
+    idle: Mutex<Vec<Idle>>,
+    framed: Mutex<Option<Arc<FramedPeer>>>,
+}
+
+impl Address {
+    pub(super) fn new(addr: SocketAddr, host: HeaderValue) -> Self {
+        let connector = Arc::new(Connector::new(addr));
+        Self { connector, host, idle: Mutex::default(), framed: Mutex::default() }
+    }
+
+    /// The framed connection that the next exchange uses. Opens one if there is none.
+    pub(super) fn framed(&self, key: &Arc<ClusterKey>, me: &NodeName) -> Arc<FramedPeer> {
+        let mut framed = self.framed.lock();
+        match &*framed {
+            Some(open) if open.is_usable() => Arc::clone(open),
+            _ => {
+                let fresh = FramedPeer::start(Arc::clone(&self.connector), Arc::clone(key), me.clone());
+                Arc::clone(framed.insert(Arc::new(fresh)))
+            }
+        }
+    }
+
+    /// Sends on a kept HTTP connection, and once more on a new one if the kept one had been closed.
+    pub(super) async fn send(&self, request: impl Fn() -> Request<Full<Bytes>>) -> Result<Reply, PeerError> {
+        let first = match self.take() {
+            Some(kept) => kept,
+            None => PeerConnection::over(self.connector.connect().await?).await?,
+        };
+        match self.send_on(first, request()).await {
+            Ok(reply) => return Ok(reply),
+            Err(ConnectionFault::Failed(error)) => return Err(error),
+            Err(ConnectionFault::Broken(_)) => {}
+        }
+        let fresh = PeerConnection::over(self.connector.connect_again().await?).await?;
+        self.send_on(fresh, request()).await.map_err(|fault| match fault {
+            ConnectionFault::Broken(text) => PeerError::Gone(text),
+            ConnectionFault::Failed(error) => error,
+        })
+    }
+
+    async fn send_on(
+        &self,
+        mut connection: PeerConnection,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Reply, ConnectionFault> {
+        let reply = connection.exchange(request).await?;
+        let mut idle = self.idle.lock();
+        if idle.len() < PEER_IDLE_CONNECTIONS_MAX {
+            idle.push(Idle { line: connection, since: Instant::now() });
+        }
+        Ok(reply)
+    }
+
+    /// A kept connection, if there is one.
+    fn take(&self) -> Option<PeerConnection> {
+        let mut idle = self.idle.lock();
+        let last = idle.pop()?;
+        if last.since.elapsed() > Duration::from_millis(PEER_IDLE_MS_MAX) {
+            idle.clear(); // Those below were used even longer ago.
+            return None;
+        }
+        Some(last.line)
+    }
+}
+
+impl PeerConnection {
+    async fn over(stream: TcpStream) -> Result<Self, PeerError> {
         let (sender, driver) =
             handshake(TokioIo::new(stream)).await.map_err(|error| PeerError::Gone(error.to_string()))?;
         Ok(Self { sender, driver })
     }
 
     /// One exchange. A connection that failed must not be used again.
-    pub(super) async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, ConnectionFault> {
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, ConnectionFault> {
         let Self { sender, driver } = self;
         let mut talk = pin!(talk(sender, request));
         let mut has_ended = false;

@@ -1,9 +1,10 @@
-//! One exchange with one address: open a session if there is none, seal, send, open the answer.
+//! One exchange with one address. A question goes over the framed connection, if it is small and the connection has room.
+//! Otherwise it goes over HTTP: open a session if there is none, seal, send, open the answer.
 //!
 //! **When a message is sent twice.**
 //!
-//! 1. A peer that restarted may have closed a kept connection. The request then ends before a byte of an answer, and is
-//!    sent once more on a new connection.
+//! 1. A peer that restarted may have closed the connection. The exchange then ends without an answer (over HTTP: before a
+//!    byte of it), and the message is sent once more on a new connection.
 //! 2. A peer that restarted, or that evicted the session, refuses the message. The message is sealed in a new session and
 //!    sent once more.
 //!
@@ -19,7 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use hopcache_core::limits::{PEER_MESSAGE_BYTES_MAX, PEER_SEAL_INLINE_BYTES_MAX, PEER_SESSIONS_MAX};
+use hopcache_core::limits::{
+    PEER_FRAME_BYTES_MAX, PEER_MESSAGE_BYTES_MAX, PEER_SEAL_INLINE_BYTES_MAX, PEER_SESSIONS_MAX,
+};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
@@ -31,12 +34,14 @@ use parking_lot::RwLock;
 
 use super::PeerPath;
 use super::auth::{ClusterKey, HELLO_HEADER, Hello, PeerIdentity, SessionId, SessionKeys, open_welcome};
-use super::connections::{ConnectionFault, Connections, PeerConnection, Reply};
+use super::connections::{Address, Reply};
+use super::framed::{ExchangeFault, OpenFault};
 
-/// Sealed requests to peers' addresses, over kept connections.
+/// Sealed questions to peers' addresses, over connections that stay open.
 pub struct PeerLink {
     key: Arc<ClusterKey>,
     me: NodeName,
+    addresses: RwLock<HashMap<SocketAddr, Arc<Address>>>,
     sessions: RwLock<HashMap<SocketAddr, Arc<LinkSession>>>,
 }
 
@@ -47,13 +52,6 @@ struct LinkSession {
     keys: SessionKeys,
     counter: AtomicU64,
     to: Arc<Address>,
-}
-
-/// A peer's address, and the connections that are kept to it.
-struct Address {
-    addr: SocketAddr,
-    host: HeaderValue,
-    connections: Connections,
 }
 
 /// Why one attempt within a session failed.
@@ -67,7 +65,7 @@ impl PeerLink {
     /// A link of the node `me`.
     #[must_use]
     pub fn new(key: Arc<ClusterKey>, me: NodeName) -> Self {
-        Self { key, me, sessions: RwLock::default() }
+        Self { key, me, addresses: RwLock::default(), sessions: RwLock::default() }
     }
 
     /// Asks the node at `addr` for its identity.
@@ -104,6 +102,11 @@ impl PeerLink {
             return Err(PeerError::Refused(text));
         }
         within(timeout_ms, async {
+            if message.len() <= PEER_FRAME_BYTES_MAX
+                && let Some(answered) = self.ask_framed((to, addr), message).await
+            {
+                return answered;
+            }
             let session = match self.session_at(addr) {
                 Some(session) => session,
                 None => self.open_session(addr, None).await?,
@@ -123,6 +126,41 @@ impl PeerLink {
         .await
     }
 
+    /// An exchange over the framed connection. `None` if it has to go over HTTP.
+    async fn ask_framed(
+        &self,
+        (to, addr): (&NodeName, SocketAddr),
+        message: &Bytes,
+    ) -> Option<Result<Bytes, PeerError>> {
+        let address = match self.address(addr) {
+            Ok(address) => address,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut broken = String::new();
+        for _ in 0..2 {
+            let framed = address.framed(&self.key, &self.me);
+            let connection = match framed.connection().await {
+                Ok(connection) => connection,
+                Err(OpenFault::NotUpgraded) => return None,
+                Err(OpenFault::Failed(error)) => return Some(Err(error)),
+                Err(OpenFault::Broken(why)) => {
+                    broken = why;
+                    continue;
+                }
+            };
+            if connection.who.card.name != *to {
+                return Some(Err(of_another_node(&connection.who.card.name, to)));
+            }
+            match connection.ask(message).await {
+                Ok(answer) => return Some(Ok(answer)),
+                Err(ExchangeFault::Full) => return None,
+                Err(ExchangeFault::Failed(error)) => return Some(Err(error)),
+                Err(ExchangeFault::Broken(why)) => broken = why,
+            }
+        }
+        Some(Err(PeerError::Gone(broken)))
+    }
+
     async fn attempt(
         &self,
         to: &NodeName,
@@ -131,13 +169,12 @@ impl PeerLink {
         message: &Bytes,
     ) -> Result<Bytes, Attempt> {
         if session.who.card.name != *to {
-            let text = format!("{} lives at the address of {to}", session.who.card.name);
-            return Err(Attempt::Failed(PeerError::Refused(text)));
+            return Err(Attempt::Failed(of_another_node(&session.who.card.name, to)));
         }
         let counter = session.counter.fetch_add(1, Ordering::Relaxed) + 1;
         let body = Bytes::from(self.sealed(session, path, counter, message).await);
         let reply =
-            session.to.send(|| session.to.request(path, body.clone())).await.map_err(Attempt::Failed)?;
+            session.to.send(|| request(&session.to, path, body.clone())).await.map_err(Attempt::Failed)?;
         let Reply { status, body: sealed } = reply;
         let (status, sealed_bytes) = (status.as_u16(), sealed.len());
         let known = Arc::clone(session);
@@ -222,7 +259,7 @@ impl PeerLink {
         let to = self.address(addr)?;
         let reply = to
             .send(|| {
-                let mut request = to.request(PeerPath::Probe, Bytes::new());
+                let mut request = request(&to, PeerPath::Probe, Bytes::new());
                 request.headers_mut().insert(HELLO_HEADER, proof.clone());
                 request
             })
@@ -239,51 +276,29 @@ impl PeerLink {
 
     /// The address with its connections. Connections outlive sessions.
     fn address(&self, addr: SocketAddr) -> Result<Arc<Address>, PeerError> {
-        if let Some(known) = self.session_at(addr) {
-            return Ok(Arc::clone(&known.to));
+        if let Some(known) = self.addresses.read().get(&addr) {
+            return Ok(Arc::clone(known));
         }
         let host = HeaderValue::try_from(addr.to_string())
             .map_err(|_| PeerError::Refused(format!("{addr} is no host")))?;
-        Ok(Arc::new(Address { addr, host, connections: Connections::default() }))
+        let mut addresses = self.addresses.write();
+        if addresses.len() >= PEER_SESSIONS_MAX {
+            addresses.clear(); // Only if addresses changed this often: all connections are opened again.
+        }
+        Ok(Arc::clone(addresses.entry(addr).or_insert_with(|| Arc::new(Address::new(addr, host)))))
     }
 }
 
-impl Address {
-    fn request(&self, path: PeerPath, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = if path == PeerPath::Probe { Method::GET } else { Method::POST };
-        *request.uri_mut() = Uri::from_static(path.as_str());
-        request.headers_mut().insert(HOST, self.host.clone());
-        request
-    }
+fn request(to: &Address, path: PeerPath, body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = if path == PeerPath::Probe { Method::GET } else { Method::POST };
+    *request.uri_mut() = Uri::from_static(path.as_str());
+    request.headers_mut().insert(HOST, to.host.clone());
+    request
+}
 
-    /// Sends on a kept connection, and once more on a new one if the kept one had been closed.
-    async fn send(&self, request: impl Fn() -> Request<Full<Bytes>>) -> Result<Reply, PeerError> {
-        let first = match self.connections.take() {
-            Some(kept) => kept,
-            None => PeerConnection::open(self.addr).await?,
-        };
-        match self.send_on(first, request()).await {
-            Ok(reply) => return Ok(reply),
-            Err(ConnectionFault::Failed(error)) => return Err(error),
-            Err(ConnectionFault::Broken(_)) => {}
-        }
-        let fresh = PeerConnection::open_again(self.addr).await?;
-        self.send_on(fresh, request()).await.map_err(|fault| match fault {
-            ConnectionFault::Broken(text) => PeerError::Gone(text),
-            ConnectionFault::Failed(error) => error,
-        })
-    }
-
-    async fn send_on(
-        &self,
-        mut line: PeerConnection,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Reply, ConnectionFault> {
-        let reply = line.exchange(request).await?;
-        self.connections.keep(line);
-        Ok(reply)
-    }
+fn of_another_node(is: &NodeName, to: &NodeName) -> PeerError {
+    PeerError::Refused(format!("{is} lives at the address of {to}"))
 }
 
 async fn within<T>(

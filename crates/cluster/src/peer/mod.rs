@@ -5,8 +5,10 @@
 //! | [`keys`] | the cluster's key, and the second one of a rotation |
 //! | [`auth`] | the parts of a message that a proof covers, sealing and opening |
 //! | [`sessions`] | which messages were seen before (replay), in bounded memory |
-//! | [`link`] | one exchange with one address: session, connection, retry, mapping of failures |
-//! | `connections` | kept HTTP connections, driven by their users |
+//! | [`link`] | one exchange with one address: its way, retry, mapping of failures |
+//! | [`frames`] | frames, their seals and their order |
+//! | `framed`, `framed_server` | the asking and the answering end of the framed connection to a peer |
+//! | `connections` | addresses of peers, and kept HTTP connections, driven by their users |
 //! | [`client`] | the engine's `Peers` port: names to addresses, failures to membership |
 //! | [`server`] | the peer listener's paths |
 //!
@@ -15,6 +17,9 @@
 pub mod auth;
 pub mod client;
 mod connections;
+mod framed;
+mod framed_server;
+pub mod frames;
 pub mod keys;
 pub mod link;
 pub mod server;

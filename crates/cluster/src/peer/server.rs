@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{BoxError, Router};
@@ -30,13 +30,15 @@ use hopcache_net::body::{whole, within};
 use hopcache_net::body_budget::BodyBudget;
 use hopcache_net::listener::Answers;
 use hopcache_net::refusal_response::UnservedReason;
+use hopcache_net::upgrade::Upgrade;
 use http_body_util::{LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tower::ServiceExt;
 
 use super::PeerPath;
-use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
+use super::auth::{AuthError, FRAMES_PROTOCOL, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
+use super::framed_server::FramedSession;
 use super::sessions::{OpenedMessage, Sessions};
 
 /// A node's service for its peers. Every future may be dropped when the peer closes the connection.
@@ -77,6 +79,13 @@ pub fn service<S: PeerHandler>(service: Arc<S>, keys: impl Into<Keyring>) -> imp
             if request.method() == Method::POST && request.uri().path() == PeerPath::Ask.as_str() {
                 return Ok(ask(endpoint, request.into_body()).await);
             }
+            let upgrade = request.headers().get(header::UPGRADE);
+            if upgrade.is_some_and(|protocol| protocol == FRAMES_PROTOCOL)
+                && request.method() == Method::GET
+                && request.uri().path() == PeerPath::Probe.as_str()
+            {
+                return Ok(upgraded(endpoint, request.headers()));
+            }
             Box::pin(routes.clone().oneshot(request)).await
         }
     })
@@ -92,11 +101,31 @@ struct PeerEndpoint<S> {
 const BODY_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
 
 async fn probe<S: PeerHandler>(State(endpoint): State<Arc<PeerEndpoint<S>>>, headers: HeaderMap) -> Response {
-    let proof = headers.get(HELLO_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match endpoint.sessions.welcome(proof, &endpoint.service.identity()) {
+    match endpoint.sessions.welcome(proof(&headers), &endpoint.service.identity()) {
         Ok(welcome) => sealed(StatusCode::OK, welcome),
         Err(error) => refused(&*endpoint.service, error),
     }
+}
+
+/// A probe that makes its connection a framed one. The welcome comes behind the head.
+fn upgraded<S: PeerHandler>(endpoint: &PeerEndpoint<S>, headers: &HeaderMap) -> Response {
+    let service = Arc::clone(&endpoint.service);
+    match endpoint.sessions.welcome_framed(proof(headers), &service.identity()) {
+        Ok((sender, welcome, keys)) => {
+            let mut response = sealed(StatusCode::SWITCHING_PROTOCOLS, Vec::new());
+            let headers = response.headers_mut();
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(header::UPGRADE, HeaderValue::from_static(FRAMES_PROTOCOL));
+            let session = FramedSession { service, sender, welcome, keys };
+            response.extensions_mut().insert(Upgrade::new(session));
+            response
+        }
+        Err(error) => refused(&*service, error),
+    }
+}
+
+fn proof(headers: &HeaderMap) -> &str {
+    headers.get(HELLO_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 async fn ask<S: PeerHandler>(endpoint: &PeerEndpoint<S>, body: Incoming) -> Response {

@@ -20,6 +20,7 @@ use super::auth::seal_welcome;
 use super::auth::{
     AuthError, ClusterKey, Hello, Keyring, PeerIdentity, SealedRequest, SessionId, SessionKeys,
 };
+use super::frames::FrameKeys;
 use crate::replay_window::ReplayWindow;
 
 /// The sessions a receiver has with its senders.
@@ -80,11 +81,31 @@ impl Sessions {
     /// # Errors
     /// [`AuthError`] when the greeting does not prove the cluster key.
     pub fn welcome(&self, header: &str, who: &PeerIdentity) -> Result<Vec<u8>, AuthError> {
+        let (key, hello, id) = self.opened(header)?;
+        let keys = SessionKeys::derive(key, &hello.sender, &id);
+        Ok(seal_welcome(&keys, &id, who))
+    }
+
+    /// The same for a framed connection: its sender, the welcome, and the connection's keys.
+    ///
+    /// # Errors
+    /// [`AuthError`] when the greeting does not prove the cluster key.
+    pub fn welcome_framed(
+        &self,
+        header: &str,
+        who: &PeerIdentity,
+    ) -> Result<(NodeName, Vec<u8>, FrameKeys), AuthError> {
+        let (key, hello, id) = self.opened(header)?;
+        let welcome = seal_welcome(&SessionKeys::derive(key, &hello.sender, &id), &id, who);
+        let keys = FrameKeys::derive(key, &hello.sender, &id);
+        Ok((hello.sender, welcome, keys))
+    }
+
+    fn opened(&self, header: &str) -> Result<(&ClusterKey, Hello, SessionId), AuthError> {
         let (place, key, hello) = self.proven(header)?;
         let serial = serial_of(self.last_opened.fetch_add(1, Ordering::Relaxed) + 1, place);
         let id = SessionId { nonce: hello.nonce, boot: self.boot, serial };
-        let keys = SessionKeys::derive(key, &hello.sender, &id);
-        Ok(seal_welcome(&keys, &id, who))
+        Ok((key, hello, id))
     }
 
     /// The greeting, the key that it proves, and the index of that key.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Body;
@@ -10,11 +11,12 @@ use bytes::Bytes;
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::RingEpoch;
-use hopcache_net::listener::Answers;
-use hyper_util::rt::TokioIo;
+use hopcache_net::connection_timeouts::ConnectionTimeouts;
+use hopcache_net::listener::{Answers, ListenerBounds, Refusals, serve_accepted};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use crate::peer::auth::{ClusterKey, PeerIdentity};
 use crate::peer::link::PeerLink;
@@ -92,6 +94,26 @@ impl Peer {
     }
 }
 
+fn bounds() -> (ListenerBounds, Refusals) {
+    let minute = Duration::from_secs(60);
+    let timeouts = ConnectionTimeouts {
+        first_byte: minute,
+        head: minute,
+        reader: minute,
+        reader_bytes_per_s: 1,
+        idle: minute,
+        crowded: minute,
+    };
+    let bounds = ListenerBounds {
+        connections_max: 1_000,
+        timeouts,
+        head_bytes_max: 16 << 10,
+        says_addresses: false,
+        answers_half_closed: false,
+    };
+    (bounds, Refusals { response: |_| None, noted: Arc::new(|_| {}) })
+}
+
 async fn accept<S: Answers<Body>>(
     listener: TcpListener,
     service: S,
@@ -106,9 +128,7 @@ async fn accept<S: Answers<Body>>(
             Ok((stream, _)) = listener.accept() => {
                 accepted.fetch_add(1, Ordering::SeqCst);
                 let service = service.clone();
-                connections.spawn(
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
-                );
+                connections.spawn(serve_accepted(stream, service, bounds(), CancellationToken::new()));
             }
         }
     }

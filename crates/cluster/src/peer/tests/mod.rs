@@ -1,5 +1,6 @@
 //! Tests of the hop: proofs and replay without a network, then client and server over loopback.
 
 mod auth;
+mod framed;
 pub(crate) mod harness;
 mod loopback;
