@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hopcache_cluster::peer::PeerPath;
 use hopcache_cluster::peer::auth::{AuthError, ClusterKey, Hello, PeerIdentity, open_welcome};
+use hopcache_cluster::peer::frames::{FrameKeys, FrameKind};
 use hopcache_cluster::peer::sessions::Sessions;
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
@@ -35,12 +36,13 @@ thread_local! {
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut draw = Draw(bytes);
-    let mode = draw.byte() % 4;
+    let mode = draw.byte() % 5;
     WORLD.with(|world| match mode {
         0 => check_header(world, draw.0),
         1 => check_strangers(world, draw.0),
         2 => check_welcome(world, &mut draw),
-        _ => check_message(world, &mut draw),
+        3 => check_message(world, &mut draw),
+        _ => check_frames(world, &mut draw),
     });
 }
 
@@ -104,6 +106,31 @@ fn check_message(world: &World, draw: &mut Draw<'_>) {
     assert!(other.is_err(), "the answer to another message");
 }
 
+/// Of bytes that are not the sender's, no frame comes out but those before the first change.
+fn check_frames(world: &World, draw: &mut Draw<'_>) {
+    let sessions = Sessions::new(Arc::clone(&world.key));
+    let greeted = sessions.welcome_framed(&world.header, &world.who).expect("a right greeting");
+    let (sender, welcome, keys) = greeted;
+    let (_, id, _) = open_welcome(&world.key, &world.hello, welcome.into()).expect("our own");
+    let (mut sealer, _) = FrameKeys::derive(&world.key, &sender, &id).asking();
+    let (_, mut opener) = keys.answering();
+    let (exchange, message) = (draw.number(), draw.short());
+    let mut sealed = Vec::new();
+    for kind in [FrameKind::Question, FrameKind::GivenUp] {
+        sealer.append(exchange, kind, message, &mut sealed);
+    }
+    let one = sealed.len() / 2;
+    let bent = draw.bend(&sealed);
+    let same = bent.iter().zip(&sealed).take_while(|(bent, sealed)| bent == sealed).count();
+    let mut received = BytesMut::from(&bent[..]);
+    let mut opened = 0;
+    while let Ok(Some(frame)) = opener.take(&mut received) {
+        assert_eq!((frame.exchange, &frame.message[..]), (exchange, message));
+        opened += 1;
+    }
+    assert_eq!(opened, same / one, "of {} bytes, {same} as they were sent", bent.len());
+}
+
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     WORLD.with(|world| {
         let sessions = Sessions::new(Arc::clone(&world.key));
@@ -117,6 +144,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             vec![2, 0, 0, 3, 1],
             vec![2, 1, 0, 40],
             [&[3, 0, 0, 0, 0, 0, 0, 0, 1, 5][..], b"hello", &[0, 0, 20, 1]].concat(),
+            [&[4, 0, 0, 0, 0, 0, 0, 0, 7, 5][..], b"hello", &[0, 0, 40, 1]].concat(),
+            [&[4, 0, 0, 0, 0, 0, 0, 0, 7, 0][..], &[1, 0, 30]].concat(),
             [&[3, 255, 255, 255, 255, 255, 255, 255, 255, 5][..], b"hello", &[1, 0, 30]].concat(),
         ]
     })

@@ -1,5 +1,6 @@
 //! What each listener of a node needs: accepting connections, TLS, the time that a connection may take, and bodies within a bound.
 
+mod accepting;
 pub mod body;
 pub mod body_budget;
 pub mod client_addr;

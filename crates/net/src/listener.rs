@@ -16,26 +16,24 @@ use axum::BoxError;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use hopcache_core::limits::{
-    CLIENT_KEEPALIVE_AFTER_S, CLIENT_KEEPALIVE_EVERY_S, CLIENT_KEEPALIVE_PROBES, LAST_CALL_MS,
-    SEND_BUFFER_BYTES,
-};
+use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::accepting::watch_client;
+use crate::accepting::{Shortage, accept};
 use crate::client_addr::{self, ClientAddr, OtherEnd, SESSION};
 use crate::connection_slots::ConnectionSlots;
 use crate::connection_timeouts::{ConnectionPhase, ConnectionTimeouts, TimedStream};
-use crate::descriptors::{is_shortage, sheds_max};
+use crate::descriptors::sheds_max;
 use crate::proxies::Proxies;
 use crate::proxy_protocol::{HeaderUse, other_end};
 use crate::refusal_response::{UnservedReason, asked, linger, send};
@@ -121,12 +119,6 @@ pub(crate) struct ListenerShared {
 
 /// Connections that are accepted at the end: as many as tokio lets the kernel queue.
 const LAST_ACCEPTS_MAX: usize = 1_024;
-/// Pause after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-/// A shortage of descriptors is over when no accept failed for this long. During a shortage each connection that ends
-/// lets one accept succeed.
-const SHORTAGE_OVER: Duration = Duration::from_secs(10);
-
 /// Serves until `stop`. Requests under way then end.
 ///
 /// The caller owns the listener, the tracker and the token. They end everything that this function starts.
@@ -308,55 +300,6 @@ fn connected(listener: TcpListener) -> Vec<TcpStream> {
         .collect()
 }
 
-/// Has the kernel ask a silent client whether it is still there. A client that vanished without a word (a machine that
-/// lost its power, a forgotten NAT entry) would keep its connection, and its open transaction, for ever.
-pub fn watch_client(stream: &TcpStream) {
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(CLIENT_KEEPALIVE_AFTER_S))
-        .with_interval(Duration::from_secs(CLIENT_KEEPALIVE_EVERY_S))
-        .with_retries(CLIENT_KEEPALIVE_PROBES);
-    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
-        tracing::debug!(%error, "no TCP keepalive for a client");
-    }
-}
-
-/// When an accept last failed because no descriptor was free.
-#[derive(Debug, Default)]
-struct Shortage(Option<Instant>);
-
-impl Shortage {
-    /// Whether a shortage begins with this failure.
-    fn begins(&mut self, error: &std::io::Error) -> bool {
-        if !is_shortage(error) {
-            return false;
-        }
-        let now = Instant::now();
-        self.0.replace(now).is_none_or(|last| now - last > SHORTAGE_OVER)
-    }
-}
-
-async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpStream> {
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            // Without it a 64 KB body waits 40 ms for a delayed acknowledgement (measured).
-            let _ = stream.set_nodelay(true);
-            watch_client(&stream);
-            Some(stream)
-        }
-        Err(error) => {
-            // Either the client left before it was accepted, or no descriptor is free. The second error repeats at once
-            // until a connection ends, so a loop without a pause would use a whole core.
-            if shortage.begins(&error) {
-                tracing::warn!(%error, "no connection can be accepted: raise the limit of open files");
-            } else {
-                tracing::debug!(%error, "accept failed");
-            }
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
-        }
-    }
-}
-
 /// Sends a refusal to a connection over the limit, as soon as its request begins.
 async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: ListenerShared) {
     let refusing = async {
@@ -505,22 +448,4 @@ async fn end<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T, stop: &Cancellat
 /// Clients of a query API know the lengths of their bodies, so this affects few.
 fn end_after<B>(response: &mut Response<B>) {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_kernel_asks_silent_clients() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let _client = TcpStream::connect(addr).await.unwrap();
-        let accepted = accept(&listener, &mut Shortage::default()).await.unwrap();
-        let socket = SockRef::from(&accepted);
-        assert!(socket.keepalive().unwrap());
-        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(CLIENT_KEEPALIVE_AFTER_S));
-        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(CLIENT_KEEPALIVE_EVERY_S));
-        assert_eq!(socket.tcp_keepalive_retries().unwrap(), CLIENT_KEEPALIVE_PROBES);
-    }
 }

@@ -1,7 +1,7 @@
 //! A proxy before a node's peer port that passes probes and spoils questions: a peer that lives and does not work.
 //!
-//! A node's question is one HTTP request in one write. So a chunk that begins with the path's request line is a
-//! question. Datagrams to the same port pass.
+//! It passes no upgrade, as some balancers, so nodes ask through it over HTTP. A question is then one HTTP request in one
+//! write: a chunk that begins with the path's request line. Datagrams to the same port pass.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub enum Mode {
 }
 
 const QUESTION: &[u8] = b"POST /peer/v1/ask";
+/// The protocol that a probe offers to go on with. Another name in its place is no offer.
+const OFFER: &[u8] = b"hopcache-frames";
 const BABBLE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nbabble";
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
 
@@ -104,6 +106,9 @@ async fn join(client: TcpStream, shared: &Shared) -> std::io::Result<()> {
             let read = from_client.read(&mut buffer).await?;
             if read == 0 {
                 return Ok(());
+            }
+            if let Some(at) = buffer[..read].windows(OFFER.len()).position(|bytes| bytes == OFFER) {
+                buffer[at..at + OFFER.len()].fill(b'x');
             }
             match fate(shared, &buffer[..read]) {
                 Mode::Pass => to_server.write_all(&buffer[..read]).await?,

@@ -34,7 +34,7 @@ use tokio::net::TcpStream;
 
 use super::PeerPath;
 use super::auth::ClusterKey;
-use super::framed::FramedPeer;
+use super::framed_peer::FramedPeer;
 
 struct Idle {
     line: PeerConnection,

@@ -3,10 +3,9 @@
 //! **Sending.** An exchange seals its frame into the connection's queue. If no other exchange is writing, it writes the
 //! queue itself, so an exchange that is alone needs no other task to be sent. An exchange that is not alone lets the
 //! exchanges that can run go first: their frames leave in the same write. When the socket takes no more, the
-//! connection's task writes the rest.
+//! connection's task ([`super::framed_peer`]) writes the rest.
 //!
-//! **Receiving.** The connection's task reads and wakes the exchange of each answer. [`FramedPeer`] owns the task, and
-//! each exchange holds its `FramedPeer`.
+//! **Receiving.** The connection's task reads and wakes the exchange of each answer.
 //!
 //! **Ends.** When a connection breaks, all its exchanges fail as those of a broken connection of their own
 //! ([`super::link`] decides what is asked again). An exchange that gives up after a silence of its peer takes the
@@ -16,39 +15,22 @@
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::{
     PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX,
-    PEER_IDLE_MS_MAX, PEER_OPEN_MS_MAX, PEER_QUEUED_BYTES_MAX, PEER_READ_BYTES, PEER_UPGRADE_AGAIN_MS,
-    PEER_WELCOME_BYTES_MAX,
+    PEER_IDLE_MS_MAX, PEER_QUEUED_BYTES_MAX, PEER_READ_BYTES,
 };
-use hopcache_core::node::NodeName;
 use hopcache_engine::ports::PeerError;
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, SetOnce, oneshot};
-use tokio::time::{Instant, sleep, timeout};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep};
 
-use super::PeerPath;
-use super::auth::{ClusterKey, FRAMES_PROTOCOL, HELLO_HEADER, Hello, PeerIdentity, open_welcome};
-use super::connections::Connector;
-use super::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer};
-
-/// Why there is no framed connection.
-#[derive(Debug, Clone)]
-pub(super) enum OpenFault {
-    /// The other side answered, and not with an upgrade: a balancer that knows none, or a listener that is full. It can be
-    /// asked over HTTP, which also shows why.
-    NotUpgraded,
-    /// It closed the connection instead of an answer.
-    Broken(String),
-    Failed(PeerError),
-}
+use super::auth::PeerIdentity;
+use super::frames::{Frame, FrameKind, FrameOpener, FrameSealer};
 
 /// Why a framed exchange failed.
 #[derive(Debug, Clone)]
@@ -60,74 +42,8 @@ pub(super) enum ExchangeFault {
     Failed(PeerError),
 }
 
-/// The connection once it is open. Its task and its exchanges own it: when they have ended, its socket is closed.
-type Opened = SetOnce<Result<Weak<FramedConnection>, OpenFault>>;
-
-/// A framed connection that is being opened, is open, or has failed.
-pub(super) struct FramedPeer {
-    opened: Arc<Opened>,
-    since: Instant,
-    _task: AbortOnDropHandle<()>,
-}
-
-impl FramedPeer {
-    /// Starts to open a connection.
-    pub(super) fn start(connector: Arc<Connector>, key: Arc<ClusterKey>, me: NodeName) -> Self {
-        let opened = Arc::new(SetOnce::new());
-        let task = serve(Arc::clone(&opened), connector, key, me);
-        Self { opened, since: Instant::now(), _task: AbortOnDropHandle::new(tokio::spawn(task)) }
-    }
-
-    /// The connection, when it is open.
-    pub(super) async fn connection(&self) -> Result<Arc<FramedConnection>, OpenFault> {
-        // One that is given up while it opens is not taken out of use: `PEER_OPEN_MS_MAX` ends it soon.
-        let opened = match self.opened.get() {
-            Some(opened) => opened,
-            None => self.opened.wait().await,
-        };
-        let connection = opened.as_ref().map_err(Clone::clone)?;
-        connection.upgrade().ok_or_else(|| OpenFault::Broken("the connection has ended".into()))
-    }
-
-    /// Whether the next exchange may use it. The refusal to upgrade is believed for a while.
-    pub(super) fn is_usable(&self) -> bool {
-        match self.opened.get() {
-            None => true,
-            Some(Ok(connection)) => {
-                connection.upgrade().is_some_and(|open| open.is_usable.load(Ordering::Acquire))
-            }
-            Some(Err(OpenFault::NotUpgraded)) => {
-                self.since.elapsed() < Duration::from_millis(PEER_UPGRADE_AGAIN_MS)
-            }
-            Some(Err(_)) => false,
-        }
-    }
-}
-
-/// The task of a connection: opens it, and reads until it ends.
-async fn serve(opened: Arc<Opened>, connector: Arc<Connector>, key: Arc<ClusterKey>, me: NodeName) {
-    let opening = timeout(Duration::from_millis(PEER_OPEN_MS_MAX), open(&connector, &key, me)).await;
-    match opening.unwrap_or(Err(OpenFault::Failed(PeerError::TimedOut))) {
-        Err(fault) => {
-            if let OpenFault::Broken(_) = &fault {
-                connector.note_broken();
-            }
-            let _ = opened.set(Err(fault));
-        }
-        Ok((connection, reading)) => {
-            let connection = Arc::new(connection);
-            let _ = opened.set(Ok(Arc::downgrade(&connection)));
-            let ended = connection.read(reading).await;
-            if let Ended::Broken(_) = &ended {
-                connector.note_broken();
-            }
-            connection.end(&ended);
-        }
-    }
-}
-
 /// How a connection ended.
-enum Ended {
+pub(super) enum Ended {
     /// This side has ended it: it was idle, or nobody waits on a connection that is out of use.
     Unused,
     Broken(String),
@@ -136,81 +52,10 @@ enum Ended {
 }
 
 /// The receiving side of a connection.
-struct Reading {
-    reader: OwnedReadHalf,
-    received: BytesMut,
-    opener: FrameOpener,
-}
-
-/// Connects, proves the cluster key and reads the welcome.
-async fn open(
-    connector: &Connector,
-    key: &ClusterKey,
-    me: NodeName,
-) -> Result<(FramedConnection, Reading), OpenFault> {
-    let mut stream = connector.connect().await.map_err(OpenFault::Failed)?;
-    let broken = |error: std::io::Error| OpenFault::Broken(error.to_string());
-    let hello = Hello::new(me);
-    let request = format!(
-        "GET {} HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: {FRAMES_PROTOCOL}\r\n{HELLO_HEADER}: {}\r\n\r\n",
-        PeerPath::Probe.as_str(),
-        connector.addr,
-        hello.to_header(key)
-    );
-    stream.write_all(request.as_bytes()).await.map_err(broken)?;
-    let mut received = BytesMut::with_capacity(PEER_READ_BYTES);
-    let head_len = loop {
-        if let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-            break end + 4;
-        }
-        if received.len() > PEER_WELCOME_BYTES_MAX {
-            return Err(OpenFault::NotUpgraded);
-        }
-        if stream.read_buf(&mut received).await.map_err(broken)? == 0 {
-            return Err(OpenFault::Broken("closed without an answer".into()));
-        }
-    };
-    if !received.split_to(head_len).starts_with(b"HTTP/1.1 101 ") {
-        return Err(OpenFault::NotUpgraded);
-    }
-    let welcome = loop {
-        if let Some(length) = received.first_chunk::<4>() {
-            let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-            if length > PEER_WELCOME_BYTES_MAX {
-                return Err(OpenFault::Failed(PeerError::Refused("its welcome is too long".into())));
-            }
-            if received.len() >= 4 + length {
-                break received.split_to(4 + length).split_off(4);
-            }
-        }
-        if stream.read_buf(&mut received).await.map_err(broken)? == 0 {
-            return Err(OpenFault::Broken("closed without a welcome".into()));
-        }
-    };
-    let (who, id, _) = open_welcome(key, &hello, welcome.freeze())
-        .map_err(|error| OpenFault::Failed(PeerError::Refused(format!("at {}: {error}", connector.addr))))?;
-    let (sealer, opener) = FrameKeys::derive(key, &hello.sender, &id).asking();
-    let (reader, writer) = stream.into_split();
-    let state = SendState {
-        sealer,
-        queued: Vec::new(),
-        spare: Vec::new(),
-        is_writing: false,
-        waiting: HashMap::new(),
-        bytes: 0,
-        last: 0,
-        ended: None,
-    };
-    let connection = FramedConnection {
-        who,
-        writer,
-        state: Mutex::new(state),
-        reads: AtomicU64::new(0),
-        is_usable: AtomicBool::new(true),
-        is_blocked: AtomicBool::new(false),
-        changed: Notify::new(),
-    };
-    Ok((connection, Reading { reader, received, opener }))
+pub(super) struct Reading {
+    pub(super) reader: OwnedReadHalf,
+    pub(super) received: BytesMut,
+    pub(super) opener: FrameOpener,
 }
 
 /// An open connection.
@@ -265,6 +110,33 @@ impl SendState {
 }
 
 impl FramedConnection {
+    pub(super) fn new(who: PeerIdentity, writer: OwnedWriteHalf, sealer: FrameSealer) -> Self {
+        let state = SendState {
+            sealer,
+            queued: Vec::new(),
+            spare: Vec::new(),
+            is_writing: false,
+            waiting: HashMap::new(),
+            bytes: 0,
+            last: 0,
+            ended: None,
+        };
+        Self {
+            who,
+            writer,
+            state: Mutex::new(state),
+            reads: AtomicU64::new(0),
+            is_usable: AtomicBool::new(true),
+            is_blocked: AtomicBool::new(false),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Whether the next exchange may use it.
+    pub(super) fn is_usable(&self) -> bool {
+        self.is_usable.load(Ordering::Acquire)
+    }
+
     /// Sends a question of at most `PEER_FRAME_BYTES_MAX` bytes, and waits for its answer.
     pub(super) async fn ask(&self, message: &[u8]) -> Result<Bytes, ExchangeFault> {
         let (answered, answer) = oneshot::channel();
@@ -340,7 +212,7 @@ impl FramedConnection {
     }
 
     /// Receives until the connection ends.
-    async fn read(&self, reading: Reading) -> Ended {
+    pub(super) async fn read(&self, reading: Reading) -> Ended {
         let Reading { mut reader, mut received, mut opener } = reading;
         let idle_max = Duration::from_millis(PEER_IDLE_MS_MAX);
         let mut idle = pin!(sleep(idle_max));
@@ -381,7 +253,7 @@ impl FramedConnection {
     /// and called again at any time.
     async fn write_blocked(&self) -> Result<(), Ended> {
         while !self.is_blocked.load(Ordering::Acquire) {
-            if !self.is_usable.load(Ordering::Acquire) && self.end_if_unused() {
+            if !self.is_usable() && self.end_if_unused() {
                 return Err(Ended::Unused);
             }
             self.changed.notified().await;
@@ -429,6 +301,11 @@ impl FramedConnection {
         Ok(())
     }
 
+    /// Whether an exchange was ever sent on it.
+    pub(super) fn was_used(&self) -> bool {
+        self.state.lock().last > 0
+    }
+
     /// Ends the connection if no exchange is under way. Later ones fail.
     fn end_if_unused(&self) -> bool {
         let mut state = self.state.lock();
@@ -441,7 +318,7 @@ impl FramedConnection {
     }
 
     /// All exchanges under way fail, and so do later ones.
-    fn end(&self, ended: &Ended) {
+    pub(super) fn end(&self, ended: &Ended) {
         let fault = match ended {
             Ended::Unused => ExchangeFault::Broken("it was idle".into()),
             Ended::Broken(why) => ExchangeFault::Broken(why.clone()),
@@ -468,7 +345,7 @@ impl FramedConnection {
             return;
         }
         let is_stuck = state.queued.len() >= PEER_QUEUED_BYTES_MAX;
-        if was_silent || is_stuck || !self.is_usable.load(Ordering::Acquire) {
+        if was_silent || is_stuck || !self.is_usable() {
             self.is_usable.store(false, Ordering::Release);
             drop(state);
             self.changed.notify_one();

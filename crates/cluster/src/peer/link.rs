@@ -35,7 +35,8 @@ use parking_lot::RwLock;
 use super::PeerPath;
 use super::auth::{ClusterKey, HELLO_HEADER, Hello, PeerIdentity, SessionId, SessionKeys, open_welcome};
 use super::connections::{Address, Reply};
-use super::framed::{ExchangeFault, OpenFault};
+use super::framed::ExchangeFault;
+use super::framed_peer::OpenFault;
 
 /// Sealed questions to peers' addresses, over connections that stay open.
 pub struct PeerLink {

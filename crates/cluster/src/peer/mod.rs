@@ -7,7 +7,8 @@
 //! | [`sessions`] | which messages were seen before (replay), in bounded memory |
 //! | [`link`] | one exchange with one address: its way, retry, mapping of failures |
 //! | [`frames`] | frames, their seals and their order |
-//! | `framed`, `framed_server` | the asking and the answering end of the framed connection to a peer |
+//! | `framed_peer`, `framed` | the framed connection to a peer: its opening and task, and its exchanges |
+//! | `framed_server` | its answering end |
 //! | `connections` | addresses of peers, and kept HTTP connections, driven by their users |
 //! | [`client`] | the engine's `Peers` port: names to addresses, failures to membership |
 //! | [`server`] | the peer listener's paths |
@@ -18,6 +19,7 @@ pub mod auth;
 pub mod client;
 mod connections;
 mod framed;
+mod framed_peer;
 mod framed_server;
 pub mod frames;
 pub mod keys;

@@ -1,13 +1,14 @@
 //! The framed connection over loopback, and its frames without a network.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::{
-    PEER_ANSWERS_QUEUED_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX, PEER_UPGRADE_AGAIN_MS,
+    LAST_CALL_MS, PEER_ANSWERS_QUEUED_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX,
+    PEER_UPGRADE_AGAIN_MS,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -196,6 +197,52 @@ async fn exchanges_of_a_broken_connection_are_asked_once_more() {
     let (answers, second) = tokio::join!(asks, restart);
     assert!(answers.into_iter().all(|answer| answer == Ok("wait".into())));
     assert_eq!((second.connections_accepted(), slow.asked.load(Ordering::SeqCst)), (1, 16));
+}
+
+/// F12: a node that leaves answers what it was asked, and then closes the connection.
+#[tokio::test]
+async fn a_node_that_leaves_answers_and_then_closes() {
+    let ((peer, slow), link) = (start().await, link("node-a"));
+    let leave = async {
+        slow.until_waiting(1).await;
+        peer.leaves.cancel();
+        tokio::time::sleep(Duration::from_millis(LAST_CALL_MS + 200)).await;
+        slow.told.notify_one();
+    };
+    let (answer, ()) = tokio::join!(ask(&link, &peer, "wait"), leave);
+    assert_eq!((answer.unwrap(), peer.connections_accepted()), ("wait".into(), 1));
+    let connection = async {
+        while peer.connections_accepted() < 2 {
+            ask(&link, &peer, "another").await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), connection).await.expect("the connection stays open");
+}
+
+/// A process between two nodes changes a byte of an answer. The exchange is refused, and the peer does not count as gone.
+#[tokio::test]
+async fn a_changed_answer_is_refused() {
+    let ((peer, _), link) = (start().await, link("node-a"));
+    let between = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (addr, upstream) = (between.local_addr().unwrap(), peer.addr);
+    let changes = Arc::new(AtomicBool::new(false));
+    let will_change = Arc::clone(&changes);
+    tokio::spawn(async move {
+        let (client, _) = between.accept().await.unwrap();
+        let (mut from_client, mut to_client) = client.into_split();
+        let (mut from_server, mut to_server) = TcpStream::connect(upstream).await.unwrap().into_split();
+        tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+        let mut bytes = vec![0; 16 << 10];
+        while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
+            bytes[read - 1] ^= u8::from(changes.load(Ordering::SeqCst));
+            to_client.write_all(&bytes[..read]).await.unwrap();
+        }
+    });
+    let asks = || async { link.exchange((&name("node-b"), addr), PeerPath::Ask, &"x".into(), TIMEOUT).await };
+    assert_eq!(asks().await.unwrap(), "x");
+    will_change.store(true, Ordering::SeqCst);
+    let changed = asks().await;
+    assert!(matches!(&changed, Err(PeerError::Refused(why)) if why.contains("frame")), "{changed:?}");
 }
 
 /// A balancer that knows no upgrade: the peer is asked over HTTP.

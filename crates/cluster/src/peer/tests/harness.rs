@@ -61,6 +61,8 @@ impl PeerHandler for Echo {
 pub(crate) struct Peer {
     pub(crate) addr: SocketAddr,
     accepted: Arc<AtomicUsize>,
+    /// Ends connections as a node that leaves does.
+    pub(crate) leaves: CancellationToken,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -79,8 +81,10 @@ impl Peer {
         let addr = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(accept(listener, service, Arc::clone(&accepted), stopped));
-        Self { addr, accepted, stop, task }
+        let leaves = CancellationToken::new();
+        let ends = (stopped, leaves.clone());
+        let task = tokio::spawn(accept(listener, service, Arc::clone(&accepted), ends));
+        Self { addr, accepted, leaves, stop, task }
     }
 
     pub(crate) fn connections_accepted(&self) -> usize {
@@ -118,7 +122,7 @@ async fn accept<S: Answers<Body>>(
     listener: TcpListener,
     service: S,
     accepted: Arc<AtomicUsize>,
-    mut stopped: oneshot::Receiver<()>,
+    (mut stopped, leaves): (oneshot::Receiver<()>, CancellationToken),
 ) {
     let mut connections = JoinSet::new();
     loop {
@@ -128,7 +132,7 @@ async fn accept<S: Answers<Body>>(
             Ok((stream, _)) = listener.accept() => {
                 accepted.fetch_add(1, Ordering::SeqCst);
                 let service = service.clone();
-                connections.spawn(serve_accepted(stream, service, bounds(), CancellationToken::new()));
+                connections.spawn(serve_accepted(stream, service, bounds(), leaves.clone()));
             }
         }
     }
