@@ -57,7 +57,8 @@ impl<S: PeerHandler> UpgradedProtocol for FramedSession<S> {
             queued: Notify::new(),
             room: Notify::new(),
         });
-        let serving = Serving { service, sender, answers, opener, received, tasks: JoinSet::new() };
+        let serving =
+            Serving { service, sender, answers, opener, received, tasks: JoinSet::new(), is_stopping: false };
         Box::pin(async move {
             if let Err(why) = serving.run(stream, &welcome, stop).await {
                 tracing::debug!(%why, "a framed connection of a peer has ended");
@@ -166,6 +167,8 @@ struct Serving<S> {
     received: BytesMut,
     /// Questions that wait. Dropping this ends them.
     tasks: JoinSet<()>,
+    /// The node leaves: new questions are refused, so that their senders ask another node at once.
+    is_stopping: bool,
 }
 
 impl<S: PeerHandler> Serving<S> {
@@ -182,7 +185,6 @@ impl<S: PeerHandler> Serving<S> {
             stop.cancelled().await;
             tokio::time::sleep(Duration::from_millis(LAST_CALL_MS)).await;
         });
-        let mut is_stopping = false;
         let mut silence = pin!(sleep_until(after(PEER_BODY_MS_MAX)));
         let mut last_frame = None;
         let mut spare = Vec::new();
@@ -199,20 +201,20 @@ impl<S: PeerHandler> Serving<S> {
             }
             // After the tasks: one that has ended has queued its answer.
             spare = self.write_queued(stream, spare, 1).await?;
-            if is_stopping && self.tasks.is_empty() {
+            if self.is_stopping && self.tasks.is_empty() {
                 return Err(Ended::Stopped);
             }
             self.received.reserve(PEER_READ_BYTES);
             tokio::select! {
                 biased;
-                read = stream.read_buf(&mut self.received), if !is_stopping => {
+                read = stream.read_buf(&mut self.received) => {
                     if read? == 0 {
                         return Err(Ended::Closed);
                     }
                 }
                 () = answers.queued.notified() => {}
-                () = &mut stopping, if !is_stopping => is_stopping = true,
-                Some(_) = self.tasks.join_next(), if is_stopping => {}
+                () = &mut stopping, if !self.is_stopping => self.is_stopping = true,
+                Some(_) = self.tasks.join_next(), if self.is_stopping => {}
                 () = &mut silence => {
                     let Some(last) = last_frame else { return Err(Ended::Closed) };
                     let end = last + Duration::from_millis(IDLE_TIMEOUT_MS);
@@ -248,12 +250,16 @@ impl<S: PeerHandler> Serving<S> {
     async fn ask(&mut self, exchange: u64, message: Bytes) -> Result<(), Ended> {
         let bytes = message.len();
         {
-            let state = self.answers.state.lock();
+            let mut state = self.answers.state.lock();
             let is_full = state.running.len() >= PEER_EXCHANGES_MAX
                 || state.bytes + bytes > PEER_EXCHANGE_BYTES_MAX
                 || state.running.contains_key(&exchange);
             if is_full {
                 return Err(Ended::TooMany);
+            }
+            if self.is_stopping {
+                state.append(exchange, FrameKind::Refusal, b"503 this node leaves");
+                return Ok(());
             }
         }
         let (service, sender) = (Arc::clone(&self.service), self.sender.clone());

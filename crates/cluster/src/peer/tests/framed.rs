@@ -199,7 +199,7 @@ async fn exchanges_of_a_broken_connection_are_asked_once_more() {
     assert_eq!((second.connections_accepted(), slow.asked.load(Ordering::SeqCst)), (1, 16));
 }
 
-/// F12: a node that leaves answers what it was asked, and then closes the connection.
+/// F12: a node that leaves answers what it was asked, refuses what comes later, and then closes the connection.
 #[tokio::test]
 async fn a_node_that_leaves_answers_and_then_closes() {
     let ((peer, slow), link) = (start().await, link("node-a"));
@@ -207,6 +207,8 @@ async fn a_node_that_leaves_answers_and_then_closes() {
         slow.until_waiting(1).await;
         peer.leaves.cancel();
         tokio::time::sleep(Duration::from_millis(LAST_CALL_MS + 200)).await;
+        let refused = ask(&link, &peer, "late").await;
+        assert_eq!(refused, Err(PeerError::Refused("503 this node leaves".into())));
         slow.told.notify_one();
     };
     let (answer, ()) = tokio::join!(ask(&link, &peer, "wait"), leave);
