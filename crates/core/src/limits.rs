@@ -13,7 +13,7 @@
 //! | answers that are being written, each body once however many read it | [`ANSWER_ROOM_BYTES`] = 128 MiB, and up to [`ANSWER_BYTES_UNRESERVED`] on each connection |
 //! | request bodies, and messages of Bolt clients | [`body_room_bytes`] of `node.message_max`: 96 MiB by default, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more; over Bolt up to twice that (requests that wait, and the one that comes), and strangers fill [`BOLT_STRANGER_BYTES_MAX`]; an open transaction keeps the bytes of its options |
 //! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
-//! | questions and queued answers on framed connections of peers | ([`PEER_EXCHANGE_BYTES_MAX`] + [`PEER_QUEUED_BYTES_MAX`] + 2 × [`PEER_ANSWERS_QUEUED_BYTES_MAX`]) × [`MEMBERS_MAX`] = 448 MiB |
+//! | framed connections of peers, one that asks and one that answers for each of [`MEMBERS_MAX`] | questions of both, 2 × [`PEER_EXCHANGE_BYTES_MAX`]; what is queued and what is being written, 2 × ([`PEER_QUEUED_BYTES_MAX`] + [`PEER_ANSWERS_QUEUED_BYTES_MAX`]); a frame that comes and one over a bound, 4 × [`PEER_FRAME_BYTES_MAX`]: 864 MiB |
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
@@ -60,6 +60,7 @@ mod memory;
 mod observing;
 mod origin_limit;
 mod pattern_worth;
+mod peers;
 mod probes;
 mod tls;
 mod transactions;
@@ -84,6 +85,7 @@ pub use memory::*;
 pub use observing::*;
 pub use origin_limit::*;
 pub use pattern_worth::*;
+pub use peers::*;
 pub use probes::*;
 pub use tls::*;
 pub use transactions::*;
@@ -273,52 +275,6 @@ pub const STORE_SCAN_COUNT: usize = 1_000;
 pub const STORE_SWEEP_CONCURRENT_MAX: usize = 64;
 /// Entries of the invalidation log that one page carries.
 pub const INVALIDATION_PAGE_LEN_MAX: usize = 200;
-/// Largest message between nodes, in bytes: a client's request and its attachments.
-pub const PEER_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX + (64 << 10);
-/// Largest answer of a peer, in bytes: a passed-through result and its attachments.
-pub const PEER_ANSWER_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX + (1 << 20);
-/// Largest answer to a probe, in bytes: an identity takes some hundred, and the answering side may be a stranger.
-pub const PEER_WELCOME_BYTES_MAX: usize = 4 << 10;
-/// Above this size, sealing and opening (about 1 ms for each MiB) leave the async workers.
-pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 256 << 10;
-/// Peer sessions with a window on one node: twice the members, so that a rolling restart of all fits.
-pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
-/// Messages of one session that may overtake each other: more than the messages that wait for a connection at a time
-/// ([`FLIGHTS_MAX`]). 2 KiB for each session.
-pub const PEER_WINDOW_MESSAGES: usize = 16_384;
-/// Largest message of one frame between nodes, in bytes. A larger question goes over HTTP, so that no small one waits
-/// behind it. A larger answer goes in parts.
-pub const PEER_FRAME_BYTES_MAX: usize = 64 << 10;
-/// Exchanges under way on one framed connection. More go over HTTP.
-pub const PEER_EXCHANGES_MAX: usize = 1_024;
-/// The bytes of their questions.
-pub const PEER_EXCHANGE_BYTES_MAX: usize = 1 << 20;
-/// Bytes that wait to be written on a framed connection, with what each frame adds and those of exchanges that were given
-/// up. With more, questions go over HTTP.
-pub const PEER_QUEUED_BYTES_MAX: usize = 2 * PEER_EXCHANGE_BYTES_MAX;
-/// Bytes of answers that wait to be written on a framed connection. With more, answers wait for room, and no question
-/// is read.
-pub const PEER_ANSWERS_QUEUED_BYTES_MAX: usize = 256 << 10;
-/// Room for one read of a framed connection, in bytes: some tens of questions or small answers.
-pub const PEER_READ_BYTES: usize = 16 << 10;
-/// The longest time to open a framed connection, with the proof of the key.
-pub const PEER_OPEN_MS_MAX: u64 = 2_000;
-/// A peer that did not open a framed connection is asked over HTTP for this time. Then it is tried again.
-pub const PEER_UPGRADE_AGAIN_MS: u64 = 10_000;
-/// Idle HTTP connections kept to one peer, for probes and large questions.
-pub const PEER_IDLE_CONNECTIONS_MAX: usize = 8;
-/// For how long an idle connection to a peer is kept. This node gives it up before the peer closes it, so that a
-/// forward does not meet a closing connection.
-pub const PEER_IDLE_MS_MAX: u64 = 45_000;
-const _: () = assert!(PEER_IDLE_MS_MAX < IDLE_TIMEOUT_MS);
-/// The longest time to connect to a peer: peers are near.
-pub const PEER_CONNECT_MS_MAX: u64 = 250;
-/// The same if a connection to it has just broken: its port was there a moment ago, and an existing port accepts before
-/// its process looks. Below [`HOLDER_PROBE_TIMEOUT_MS`], which would otherwise take the break for silence.
-pub const PEER_RECONNECT_MS_MAX: u64 = 75;
-const _: () = assert!(PEER_RECONNECT_MS_MAX < HOLDER_PROBE_TIMEOUT_MS);
-/// A peer's message must be complete within this time after its head (FAULTS F31: slow body 10 s).
-pub const PEER_BODY_MS_MAX: u64 = 10_000;
 
 /// The longest wait for a run slot or a connection of the origin before a request is refused as overload. After such a
 /// wait an error serves a client better than a growing queue. Some hundred cold keys of a second each fit behind the
