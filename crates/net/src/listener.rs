@@ -16,7 +16,7 @@ use axum::BoxError;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
+use hopcache_core::limits::{LAST_CALL_MS, LINGER_MS, SEND_BUFFER_BYTES};
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
@@ -402,7 +402,13 @@ where
     {
         let mut stream = timed.into_inner();
         protocol.serve(&mut stream, BytesMut::from(received), &shared.stop).await;
-        return end(&mut stream, &shared.stop).await;
+        // Also when the listener stops: the last answer is on its way, and bytes that nobody read would make its end a
+        // reset. The other side closes as soon as it has read that end.
+        let shutdown = tokio::time::timeout(Duration::from_millis(LINGER_MS), stream.shutdown()).await;
+        if matches!(shutdown, Ok(Ok(()))) {
+            linger(&mut stream).await;
+        }
+        return;
     }
     if is_unreadable {
         timed.found_unreadable();

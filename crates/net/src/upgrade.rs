@@ -20,7 +20,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 /// The protocol of one upgraded connection.
 pub trait UpgradedProtocol: Send + 'static {
     /// Serves the connection until it ends, or until `stop` and the work under way has ended. `received` came behind the
-    /// request. The caller closes the stream, and drops this future when the node ends.
+    /// request. The caller closes the stream so that the last bytes arrive, and drops this future when the node ends.
     fn serve<'a>(
         self: Box<Self>,
         stream: &'a mut dyn ByteStream,
