@@ -155,7 +155,7 @@ impl Path {
             let ReachedAnswer { hop, near_ms } = tokio::select! {
                 biased;
                 reached = path.ask_peer(&ask, &to, Some(untold.count())) => reached,
-                // Dropped, the question's connection closes, and the asked node knows that the client has gone.
+                // When the question is dropped, the asked node is told that it was given up: the client has gone.
                 () = abandonment.wait() => return untold.put_back(),
             };
             if matches!(hop, Hop::NextNode) {

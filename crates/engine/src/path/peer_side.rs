@@ -79,7 +79,7 @@ impl Path {
         let traceparent = traceparent_below(span.as_deref(), ask.traceparent.as_deref());
         let ask = Ask { written, traceparent, ..ask };
         self.fetch.pay_for_retries();
-        // The connection closes when the sender's client has gone, and this future is dropped.
+        // The sender gives the question up when its client has gone, and then this future is dropped.
         let waiting = ask.client.clone().map(CancellationToken::drop_guard);
         let answer = self.answer_here(&ask, lookup).await;
         waiting.map(DropGuard::disarm);
