@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hopcache_core::limits::{
     PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
-    PEER_RECONNECT_MS_MAX, PEER_WELCOME_BYTES_MAX,
+    PEER_KEEPALIVE_AFTER_S, PEER_RECONNECT_MS_MAX, PEER_UNACKNOWLEDGED_MS_MAX, PEER_WELCOME_BYTES_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -30,6 +30,7 @@ use http_body_util::{Full, LengthLimitError, Limited};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 use super::PeerPath;
@@ -71,6 +72,23 @@ fn of_connect(error: &std::io::Error) -> PeerError {
             PeerError::TimedOut
         }
         _ => PeerError::Refused(format!("this node cannot connect: {error}")),
+    }
+}
+
+/// Has the kernel end a framed connection whose packets are lost. Many exchanges share it, and would all wait for their
+/// own ends (a firewall that forgot the connection, an address that moved).
+pub(super) fn watch_peer(stream: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(PEER_KEEPALIVE_AFTER_S))
+        .with_interval(Duration::from_secs(1));
+    let watched = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+    #[cfg(target_os = "linux")]
+    let watched = watched.and_then(|()| {
+        let unacknowledged = Duration::from_millis(PEER_UNACKNOWLEDGED_MS_MAX);
+        SockRef::from(stream).set_tcp_user_timeout(Some(unacknowledged))
+    });
+    if let Err(error) = watched {
+        tracing::debug!(%error, "a connection to a peer is not watched by the kernel");
     }
 }
 
@@ -269,4 +287,26 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
         cause = inner;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_watches_framed_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        watch_peer(&stream);
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(PEER_KEEPALIVE_AFTER_S));
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            socket.tcp_user_timeout().unwrap(),
+            Some(Duration::from_millis(PEER_UNACKNOWLEDGED_MS_MAX))
+        );
+    }
 }

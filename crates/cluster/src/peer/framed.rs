@@ -2,27 +2,32 @@
 //!
 //! **Sending.** An exchange seals its frame into the connection's queue. If no other exchange is writing, it writes the
 //! queue itself, so an exchange that is alone needs no other task to be sent. An exchange that is not alone lets the
-//! exchanges that can run go first: their frames leave in the same write. When the socket takes no more, the
-//! connection's task ([`super::framed_peer`]) writes the rest.
+//! exchanges that can run go first: their frames leave in the first one's write. Nobody holds the duty to write while it
+//! waits: an exchange whose task is not polled again holds up no other. When the socket takes no more, or others queue
+//! as fast as one exchange writes, the connection's task ([`super::framed_peer`]) writes the rest.
 //!
-//! **Receiving.** The connection's task reads and wakes the exchange of each answer.
+//! **Receiving.** The connection's task reads and wakes the exchange of each answer. An answer in parts is opened by its
+//! exchange, a large one off the worker.
 //!
 //! **Ends.** When a connection breaks, all its exchanges fail as those of a broken connection of their own
-//! ([`super::link`] decides what is asked again). An exchange that gives up after a silence of its peer takes the
-//! connection out of use: packets may be lost on it alone, and the next exchange connects anew. Otherwise the exchange
-//! tells the peer that it has given up, as closing a connection of its own would.
+//! ([`super::link`] decides what is asked again). An exchange that gives up tells the peer so, as closing a connection of
+//! its own would. If the peer was silent, the exchange also takes the connection out of use: packets may be lost on it
+//! alone, and the next exchange connects anew.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::{
-    PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX,
-    PEER_IDLE_MS_MAX, PEER_QUEUED_BYTES_MAX, PEER_READ_BYTES,
+    COPY_INLINE_BYTES_MAX, PEER_ANSWER_BYTES_MAX, PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX,
+    PEER_IDLE_MS_MAX, PEER_QUEUED_BYTES_MAX, PEER_READ_BYTES, PEER_SEAL_INLINE_BYTES_MAX, PEER_SILENCE_MS,
+    PEER_WRITE_ROUNDS_MAX,
 };
 use hopcache_engine::ports::PeerError;
+use hopcache_engine::worker::apart_if_large;
 use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -30,7 +35,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::auth::PeerIdentity;
-use super::frames::{Frame, FrameKind, FrameOpener, FrameSealer};
+use super::frames::{Frame, FrameKind, FrameOpener, FrameSealer, PartedAnswer, SealedPart, missing_bytes};
 
 /// Why a framed exchange failed.
 #[derive(Debug, Clone)]
@@ -39,6 +44,10 @@ pub(super) enum ExchangeFault {
     Full,
     /// The connection has ended. The peer may have carried the question out.
     Broken(String),
+    /// A frame of the connection, or the answer, cannot be read. The peer may have carried the question out.
+    Unreadable(String),
+    /// The peer leaves, and has not taken the question.
+    Leaves,
     Failed(PeerError),
 }
 
@@ -47,8 +56,21 @@ pub(super) enum Ended {
     /// This side has ended it: it was idle, or nobody waits on a connection that is out of use.
     Unused,
     Broken(String),
+    /// The kernel has given it up because nothing was acknowledged. That says nothing about the peer's process.
+    Unheard(String),
     /// The other side does not keep to the protocol.
     Refused(String),
+}
+
+impl Ended {
+    fn of(error: &std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+                Self::Unheard(error.to_string())
+            }
+            _ => Self::Broken(error.to_string()),
+        }
+    }
 }
 
 /// The receiving side of a connection.
@@ -67,7 +89,7 @@ pub(super) struct FramedConnection {
     /// How often something was received.
     reads: AtomicU64,
     is_usable: AtomicBool,
-    /// The socket takes no more: the connection's task writes the rest.
+    /// The connection's task writes the rest. It has the duty to write.
     is_blocked: AtomicBool,
     /// Wakes the connection's task: it is blocked, or has ended.
     changed: Notify,
@@ -90,8 +112,10 @@ struct SendState {
 
 /// An exchange that waits for its answer.
 struct Waiting {
-    answered: oneshot::Sender<Result<Bytes, ExchangeFault>>,
-    parts: Vec<u8>,
+    answered: oneshot::Sender<Result<(PartedAnswer, Bytes), ExchangeFault>>,
+    /// What came before the last frame of its answer.
+    parts: PartedAnswer,
+    /// The bytes of its question.
     bytes: usize,
 }
 
@@ -102,10 +126,9 @@ impl SendState {
         Some(waiting)
     }
 
-    /// Queues a frame. Returns whether the caller has to write it.
-    fn append(&mut self, exchange: u64, kind: FrameKind, message: &[u8]) -> bool {
+    /// Queues a frame. The caller writes it ([`FramedConnection::write`]).
+    fn append(&mut self, exchange: u64, kind: FrameKind, message: &[u8]) {
         self.sealer.append(exchange, kind, message, &mut self.queued);
-        !std::mem::replace(&mut self.is_writing, true)
     }
 }
 
@@ -140,7 +163,7 @@ impl FramedConnection {
     /// Sends a question of at most `PEER_FRAME_BYTES_MAX` bytes, and waits for its answer.
     pub(super) async fn ask(&self, message: &[u8]) -> Result<Bytes, ExchangeFault> {
         let (answered, answer) = oneshot::channel();
-        let (exchange, write, is_alone) = {
+        let (exchange, is_alone) = {
             let mut state = self.state.lock();
             if let Some(fault) = &state.ended {
                 return Err(fault.clone());
@@ -154,34 +177,57 @@ impl FramedConnection {
             state.last += 1;
             state.bytes += message.len();
             let exchange = state.last;
-            state.waiting.insert(exchange, Waiting { answered, parts: Vec::new(), bytes: message.len() });
-            let writes = state.append(exchange, FrameKind::Question, message);
-            (exchange, writes.then(|| Write(self)), state.waiting.len() == 1)
+            let parts = PartedAnswer::default();
+            state.waiting.insert(exchange, Waiting { answered, parts, bytes: message.len() });
+            state.append(exchange, FrameKind::Question, message);
+            (exchange, state.waiting.len() == 1)
         };
         let reads = self.reads.load(Ordering::Relaxed);
         let mut under_way =
             UnderWay { connection: self, exchange, reads, since: Instant::now(), is_over: false };
-        if let Some(write) = write {
-            if !is_alone {
-                tokio::task::yield_now().await;
-            }
-            drop(write);
+        let write = Write(self);
+        if !is_alone {
+            tokio::task::yield_now().await;
         }
+        drop(write);
         let answer = answer.await;
         under_way.is_over = true;
-        answer.unwrap_or_else(|_| Err(ExchangeFault::Broken("its connection was dropped".into())))
+        let dropped = |_| Err(ExchangeFault::Broken("its connection was dropped".into()));
+        let (parts, last) = answer.unwrap_or_else(dropped)?;
+        if parts.is_empty() {
+            return Ok(last);
+        }
+        let opening = apart_if_large(parts.bytes(), PEER_SEAL_INLINE_BYTES_MAX, move || parts.open(&last));
+        opening.await.map_err(|error| {
+            self.take_out_of_use();
+            ExchangeFault::Unreadable(format!("its answer: {error}"))
+        })
     }
 
-    /// Writes what is queued until nothing is left or the socket takes no more. After an error the connection's task
-    /// writes too, gets the same error, and ends the connection.
+    /// Writes what is queued, unless somebody does so already.
     fn write(&self) -> std::io::Result<()> {
+        {
+            let mut state = self.state.lock();
+            if state.is_writing || state.queued.is_empty() {
+                return Ok(());
+            }
+            state.is_writing = true;
+        }
+        self.write_queued()
+    }
+
+    /// Writes, for whoever has the duty, until nothing is left, the socket takes no more, or others have queued too
+    /// often in the meantime. After an error the connection's task writes too, gets the same error, and ends the
+    /// connection.
+    fn write_queued(&self) -> std::io::Result<()> {
         let mut bytes = Vec::new();
-        loop {
+        for _ in 0..PEER_WRITE_ROUNDS_MAX {
             {
                 let mut state = self.state.lock();
                 bytes.clear();
                 if state.queued.is_empty() {
                     bytes.shrink_to(PEER_READ_BYTES);
+                    state.queued.shrink_to(PEER_READ_BYTES);
                     state.spare = bytes;
                     state.is_writing = false;
                     return Ok(());
@@ -195,20 +241,35 @@ impl FramedConnection {
             while !rest.is_empty() {
                 match self.writer.try_write(rest) {
                     Ok(written) => rest = &rest[written..],
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     Err(error) => {
                         let mut state = self.state.lock();
                         let queued = std::mem::take(&mut state.queued);
                         state.queued = [rest, &queued].concat();
                         drop(state);
-                        self.is_blocked.store(true, Ordering::Release);
-                        self.changed.notify_one();
-                        let is_blocked = error.kind() == std::io::ErrorKind::WouldBlock;
+                        self.leave_to_task();
+                        let is_blocked = error.kind() == ErrorKind::WouldBlock;
                         return if is_blocked { Ok(()) } else { Err(error) };
                     }
                 }
             }
         }
+        self.leave_to_task();
+        Ok(())
+    }
+
+    /// Hands the duty to write to the connection's task.
+    fn leave_to_task(&self) {
+        self.is_blocked.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Writes what was left to the connection's task, if something was.
+    fn write_rest(&self) -> Result<(), Ended> {
+        if self.is_blocked.swap(false, Ordering::AcqRel) {
+            self.write_queued().map_err(|error| Ended::of(&error))?;
+        }
+        Ok(())
     }
 
     /// Receives until the connection ends.
@@ -217,20 +278,30 @@ impl FramedConnection {
         let idle_max = Duration::from_millis(PEER_IDLE_MS_MAX);
         let mut idle = pin!(sleep(idle_max));
         let mut last_read = Instant::now();
+        let mut since_pause_bytes = 0;
         loop {
             if let Err(why) = self.deliver(&mut opener, &mut received) {
                 return Ended::Refused(why);
             }
-            received.reserve(PEER_READ_BYTES);
+            // While answers come without a pause, the second branch below is not polled.
+            if let Err(ended) = self.write_rest() {
+                return ended;
+            }
+            received.reserve(PEER_READ_BYTES.max(missing_bytes(&received)));
             tokio::select! {
                 biased;
                 read = reader.read_buf(&mut received) => match read {
                     Ok(0) => return Ended::Broken("closed by the peer".into()),
-                    Ok(_) => {
+                    Ok(read_bytes) => {
                         last_read = Instant::now();
                         self.reads.fetch_add(1, Ordering::Relaxed);
+                        since_pause_bytes += read_bytes;
+                        if since_pause_bytes >= COPY_INLINE_BYTES_MAX {
+                            since_pause_bytes = 0;
+                            tokio::task::yield_now().await;
+                        }
                     }
-                    Err(error) => return Ended::Broken(error.to_string()),
+                    Err(error) => return Ended::of(&error),
                 },
                 written = self.write_blocked() => if let Err(ended) = written {
                     return ended;
@@ -258,52 +329,75 @@ impl FramedConnection {
             }
             self.changed.notified().await;
         }
-        let broken = |error: std::io::Error| Ended::Broken(error.to_string());
-        self.writer.writable().await.map_err(broken)?;
-        self.is_blocked.store(false, Ordering::Release);
-        self.write().map_err(broken)
+        self.writer.writable().await.map_err(|error| Ended::of(&error))?;
+        self.write_rest()
     }
 
     /// Hands out the answers that were received.
     fn deliver(&self, opener: &mut FrameOpener, received: &mut BytesMut) -> Result<(), String> {
-        while let Some(frame) = opener.take(received).map_err(|error| format!("its frame: {error}"))? {
-            let Frame { exchange, kind, message } = frame;
-            let mut state = self.state.lock();
-            if exchange > state.last {
-                return Err("an answer without a question".into());
-            }
-            let is_last = kind != FrameKind::Part;
-            // Of an exchange that was given up, answers may still come.
-            let Some(waiting) = state.waiting.get_mut(&exchange) else { continue };
-            if waiting.parts.len() + message.len() > PEER_ANSWER_BYTES_MAX {
-                return Err(format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes"));
-            }
-            if !is_last || !waiting.parts.is_empty() {
-                waiting.parts.extend_from_slice(&message);
-            }
-            if !is_last {
+        loop {
+            let unreadable = |error| format!("its frame: {error}");
+            if let Some(part) = opener.take_part(received).map_err(unreadable)? {
+                self.keep_part(part);
                 continue;
             }
-            let Some(Waiting { answered, parts, .. }) = state.forget(exchange) else { continue };
-            drop(state);
-            let message = if parts.is_empty() { message } else { Bytes::from(parts) };
+            let Some(frame) = opener.take(received).map_err(unreadable)? else { return Ok(()) };
+            let Frame { exchange, kind, message } = frame;
+            let waiting = {
+                let mut state = self.state.lock();
+                if exchange > state.last {
+                    return Err("an answer without a question".into());
+                }
+                state.forget(exchange)
+            };
+            if kind == FrameKind::Leaves {
+                self.is_usable.store(false, Ordering::Release);
+            }
+            // Of an exchange that was given up, answers may still come.
+            let Some(Waiting { answered, parts, .. }) = waiting else { continue };
             let _ = answered.send(match kind {
-                FrameKind::Answer => Ok(message),
+                FrameKind::Answer => Ok((parts, message)),
                 FrameKind::Refusal => {
                     let text = String::from_utf8_lossy(&message).into_owned();
                     Err(ExchangeFault::Failed(PeerError::Refused(text)))
                 }
+                FrameKind::Leaves => Err(ExchangeFault::Leaves),
                 FrameKind::Question | FrameKind::GivenUp | FrameKind::Part => {
                     return Err("a question where an answer belongs".into());
                 }
             });
         }
-        Ok(())
+    }
+
+    /// Keeps a part for the exchange that it names, if that still waits. An answer that is too long fails its exchange
+    /// alone.
+    fn keep_part(&self, part: SealedPart) {
+        let exchange = part.exchange;
+        let failed = {
+            let mut state = self.state.lock();
+            let Some(waiting) = state.waiting.get_mut(&exchange) else { return };
+            if waiting.parts.keep(part) {
+                return;
+            }
+            state.append(exchange, FrameKind::GivenUp, &[]);
+            state.forget(exchange)
+        };
+        drop(Write(self));
+        let text = format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes");
+        if let Some(failed) = failed {
+            let _ = failed.answered.send(Err(ExchangeFault::Failed(PeerError::Refused(text))));
+        }
     }
 
     /// Whether an exchange was ever sent on it.
     pub(super) fn was_used(&self) -> bool {
         self.state.lock().last > 0
+    }
+
+    /// The next exchange connects anew. The connection ends with the last exchange that is under way.
+    fn take_out_of_use(&self) {
+        self.is_usable.store(false, Ordering::Release);
+        self.changed.notify_one();
     }
 
     /// Ends the connection if no exchange is under way. Later ones fail.
@@ -321,8 +415,8 @@ impl FramedConnection {
     pub(super) fn end(&self, ended: &Ended) {
         let fault = match ended {
             Ended::Unused => ExchangeFault::Broken("it was idle".into()),
-            Ended::Broken(why) => ExchangeFault::Broken(why.clone()),
-            Ended::Refused(why) => ExchangeFault::Failed(PeerError::Refused(why.clone())),
+            Ended::Broken(why) | Ended::Unheard(why) => ExchangeFault::Broken(why.clone()),
+            Ended::Refused(why) => ExchangeFault::Unreadable(why.clone()),
         };
         self.is_usable.store(false, Ordering::Release);
         let waiting = {
@@ -339,25 +433,24 @@ impl FramedConnection {
     /// An exchange goes without its answer.
     fn give_up(&self, under_way: &UnderWay<'_>) {
         let was_silent = self.reads.load(Ordering::Relaxed) == under_way.reads
-            && under_way.since.elapsed() >= Duration::from_millis(PEER_CONNECT_MS_MAX);
+            && under_way.since.elapsed() >= Duration::from_millis(PEER_SILENCE_MS);
         let mut state = self.state.lock();
-        if state.forget(under_way.exchange).is_none() {
-            return;
-        }
+        // Its parts are dropped without the lock.
+        let Some(_given_up) = state.forget(under_way.exchange) else { return };
         let is_stuck = state.queued.len() >= PEER_QUEUED_BYTES_MAX;
-        if was_silent || is_stuck || !self.is_usable() {
-            self.is_usable.store(false, Ordering::Release);
-            drop(state);
-            self.changed.notify_one();
-            return;
+        if !is_stuck {
+            state.append(under_way.exchange, FrameKind::GivenUp, &[]);
         }
-        let write = state.append(under_way.exchange, FrameKind::GivenUp, &[]).then(|| Write(self));
         drop(state);
-        drop(write);
+        drop(Write(self));
+        // One that is out of use ends with its last exchange: its task looks.
+        if was_silent || is_stuck || !self.is_usable() {
+            self.take_out_of_use();
+        }
     }
 }
 
-/// The duty to write what is queued. An exchange that is dropped before it has written does so as well.
+/// Writes what is queued when it is dropped. An exchange that is dropped before it has written does so as well.
 struct Write<'a>(&'a FramedConnection);
 
 impl Drop for Write<'_> {

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::PeerPath;
 use super::auth::{ClusterKey, FRAMES_PROTOCOL, HELLO_HEADER, Hello, open_welcome};
-use super::connections::Connector;
+use super::connections::{Connector, watch_peer};
 use super::framed::{Ended, FramedConnection, Reading};
 use super::frames::FrameKeys;
 
@@ -37,7 +37,8 @@ type Opened = SetOnce<Result<Weak<FramedConnection>, OpenFault>>;
 /// A framed connection that is being opened, is open, or has failed.
 pub(super) struct FramedPeer {
     opened: Arc<Opened>,
-    since: Instant,
+    /// When the opening began.
+    pub(super) since: Instant,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -102,6 +103,7 @@ async fn open(
     me: NodeName,
 ) -> Result<(FramedConnection, Reading), OpenFault> {
     let mut stream = connector.connect().await.map_err(OpenFault::Failed)?;
+    watch_peer(&stream);
     let broken = |error: std::io::Error| OpenFault::Broken(error.to_string());
     let hello = Hello::new(me);
     let request = format!(

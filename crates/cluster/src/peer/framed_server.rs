@@ -3,13 +3,15 @@
 //! The task of the connection reads frames. It polls each question once itself: most questions (hits) are answered in
 //! that one poll, and all answers to one read leave in one write. A question that has to wait becomes a task of its own,
 //! which the connection owns. When the connection ends, or its sender gives a question up, the task is dropped, as a
-//! request over HTTP is.
+//! request over HTTP is. A question that panics is refused; the others go on.
 //!
 //! **Bounds.** Questions under way and their bytes (`PEER_EXCHANGES_MAX`, `PEER_EXCHANGE_BYTES_MAX`; the asking end keeps
 //! them, and is cut when it does not); answers that wait to be written (`PEER_ANSWERS_QUEUED_BYTES_MAX`: above it, tasks
 //! wait and nothing more is read); the time of a write, of a first frame, and of silence.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,8 +21,9 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, ready};
 use hopcache_core::limits::{
-    IDLE_TIMEOUT_MS, LAST_CALL_MS, PEER_ANSWERS_QUEUED_BYTES_MAX, PEER_BODY_MS_MAX, PEER_EXCHANGE_BYTES_MAX,
-    PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX, PEER_READ_BYTES, READER_TIMEOUT_MS,
+    IDLE_TIMEOUT_MS, LAST_CALL_MS, PEER_ANSWERS_QUEUED_BYTES_MAX, PEER_ANSWERS_TOGETHER_MAX,
+    PEER_BODY_MS_MAX, PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX, PEER_READ_BYTES,
+    READER_TIMEOUT_MS,
 };
 use hopcache_core::node::NodeName;
 use hopcache_net::upgrade::{ByteStream, UpgradedProtocol};
@@ -32,7 +35,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::AuthError;
-use super::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer};
+use super::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer, length_part};
 use super::server::{PeerHandler, PeerRefusal};
 
 /// A connection whose sender was welcomed, and has proved nothing yet.
@@ -57,8 +60,17 @@ impl<S: PeerHandler> UpgradedProtocol for FramedSession<S> {
             queued: Notify::new(),
             room: Notify::new(),
         });
-        let serving =
-            Serving { service, sender, answers, opener, received, tasks: JoinSet::new(), is_stopping: false };
+        let tasks = JoinSet::new();
+        let serving = Serving {
+            service,
+            sender,
+            answers,
+            opener,
+            received,
+            tasks,
+            last_used: None,
+            is_stopping: false,
+        };
         Box::pin(async move {
             if let Err(why) = serving.run(stream, &welcome, stop).await {
                 tracing::debug!(%why, "a framed connection of a peer has ended");
@@ -101,6 +113,7 @@ impl Answers {
     /// Queues an answer of a task, in parts, each when there is room.
     async fn answer(&self, exchange: u64, last: FrameKind, answer: &[u8]) {
         let mut rest = answer;
+        let mut length = (answer.len() > PEER_FRAME_BYTES_MAX).then(|| length_part(answer.len()));
         loop {
             let room = self.room.notified();
             let mut room = pin!(room);
@@ -110,6 +123,9 @@ impl Answers {
                 let mut state = self.state.lock();
                 let has_room = state.queued.len() < PEER_ANSWERS_QUEUED_BYTES_MAX;
                 if has_room {
+                    if let Some(length) = length.take() {
+                        state.append(exchange, FrameKind::Part, &length);
+                    }
                     state.append(exchange, if more.is_empty() { last } else { FrameKind::Part }, part);
                     if more.is_empty() {
                         state.forget(exchange);
@@ -130,11 +146,12 @@ impl Answers {
     }
 }
 
-/// The frame of a handler's answer. A refusal fits into one.
-fn of_handler(answered: Result<Bytes, PeerRefusal>) -> (FrameKind, Bytes) {
+/// The frame of a handler's answer, or of its panic. A refusal fits into one.
+fn of_handler(answered: Result<Result<Bytes, PeerRefusal>, Box<dyn Any + Send>>) -> (FrameKind, Bytes) {
     match answered {
-        Ok(answer) => (FrameKind::Answer, answer),
-        Err(refusal) => {
+        Ok(Ok(answer)) => (FrameKind::Answer, answer),
+        Err(_panic) => (FrameKind::Refusal, Bytes::from_static(b"500 the question has failed here")),
+        Ok(Err(refusal)) => {
             let mut text = Bytes::from(format!("400 {}", refusal.detail));
             text.truncate(PEER_FRAME_BYTES_MAX);
             (FrameKind::Refusal, text)
@@ -167,6 +184,8 @@ struct Serving<S> {
     received: BytesMut,
     /// Questions that wait. Dropping this ends them.
     tasks: JoinSet<()>,
+    /// When a frame was last read, or answers were written. `None` before the first frame.
+    last_used: Option<Instant>,
     /// The node leaves: new questions are refused, so that their senders ask another node at once.
     is_stopping: bool,
 }
@@ -186,19 +205,17 @@ impl<S: PeerHandler> Serving<S> {
             tokio::time::sleep(Duration::from_millis(LAST_CALL_MS)).await;
         });
         let mut silence = pin!(sleep_until(after(PEER_BODY_MS_MAX)));
-        let mut last_frame = None;
         let mut spare = Vec::new();
         loop {
+            let mut taken = 0_u32;
             while self.take_frame().await? {
-                last_frame = Some(Instant::now());
-                spare = self.write_queued(stream, spare, PEER_ANSWERS_QUEUED_BYTES_MAX).await?;
+                self.last_used = Some(Instant::now());
+                taken += 1;
+                let at_least =
+                    if taken % PEER_ANSWERS_TOGETHER_MAX == 0 { 1 } else { PEER_ANSWERS_QUEUED_BYTES_MAX };
+                spare = self.write_queued(stream, spare, at_least).await?;
             }
-            while let Some(ended) = self.tasks.try_join_next() {
-                // A task that panicked has no answer. Its sender asks elsewhere when the connection ends.
-                if ended.is_err_and(|error| error.is_panic()) {
-                    return Err(Ended::Closed);
-                }
-            }
+            while self.tasks.try_join_next().is_some() {}
             // After the tasks: one that has ended has queued its answer.
             spare = self.write_queued(stream, spare, 1).await?;
             if self.is_stopping && self.tasks.is_empty() {
@@ -216,7 +233,7 @@ impl<S: PeerHandler> Serving<S> {
                 () = &mut stopping, if !self.is_stopping => self.is_stopping = true,
                 Some(_) = self.tasks.join_next(), if self.is_stopping => {}
                 () = &mut silence => {
-                    let Some(last) = last_frame else { return Err(Ended::Closed) };
+                    let Some(last) = self.last_used else { return Err(Ended::Closed) };
                     let end = last + Duration::from_millis(IDLE_TIMEOUT_MS);
                     if end > Instant::now() {
                         silence.as_mut().reset(end);
@@ -240,7 +257,7 @@ impl<S: PeerHandler> Serving<S> {
                 let task = self.answers.state.lock().forget(exchange);
                 task.iter().for_each(AbortHandle::abort);
             }
-            FrameKind::Part | FrameKind::Answer | FrameKind::Refusal => {
+            FrameKind::Part | FrameKind::Answer | FrameKind::Refusal | FrameKind::Leaves => {
                 return Err(AuthError::Malformed.into());
             }
         }
@@ -258,12 +275,14 @@ impl<S: PeerHandler> Serving<S> {
                 return Err(Ended::TooMany);
             }
             if self.is_stopping {
-                state.append(exchange, FrameKind::Refusal, b"503 this node leaves");
+                state.append(exchange, FrameKind::Leaves, &[]);
                 return Ok(());
             }
         }
         let (service, sender) = (Arc::clone(&self.service), self.sender.clone());
-        let mut asked = Box::pin(async move { service.ask(&sender, message).await });
+        // After a panic nothing of the question is used again, as after one in a task.
+        let asked = AssertUnwindSafe(async move { service.ask(&sender, message).await });
+        let mut asked = Box::pin(asked.catch_unwind());
         let waits = match futures_util::poll!(asked.as_mut()) {
             Poll::Ready(answered) => {
                 let (kind, answer) = of_handler(answered);
@@ -289,7 +308,7 @@ impl<S: PeerHandler> Serving<S> {
 
     /// Writes what is queued, if that is `at_least` so many bytes. Returns an empty buffer.
     async fn write_queued(
-        &self,
+        &mut self,
         stream: &mut dyn ByteStream,
         mut spare: Vec<u8>,
         at_least: usize,
@@ -303,6 +322,7 @@ impl<S: PeerHandler> Serving<S> {
         }
         self.answers.room.notify_waiters();
         write(stream, &spare).await?;
+        self.last_used = Some(Instant::now());
         spare.clear();
         spare.shrink_to(PEER_READ_BYTES);
         Ok(spare)

@@ -7,9 +7,16 @@
 //! Each direction of a connection has a key of its own, which no other connection has (`auth`). The nonce of a frame is
 //! its place among the frames of its direction, from 1, and is not sent. So a frame that is repeated, left out, moved,
 //! changed, or taken from another connection does not open, and the connection ends. The tag covers the head too.
+//!
+//! An answer that one frame does not hold begins with a part that has its length (8 bytes); parts of its bytes follow. The
+//! parts are opened together when the last has come ([`PartedAnswer`]). Until then nothing proves that a part belongs to
+//! the answer that its head names. A part that was turned to another answer does not open there, and the length of its
+//! own answer is wrong.
+
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
-use hopcache_core::limits::PEER_FRAME_BYTES_MAX;
+use hopcache_core::limits::{PEER_ANSWER_BYTES_MAX, PEER_FRAME_BYTES_MAX};
 use ring::aead::{Aad, LessSafeKey};
 
 use super::auth::{AuthError, TAG_BYTES, nonce};
@@ -26,17 +33,19 @@ pub enum FrameKind {
     Question = 1,
     /// The sender of this question no longer waits for its answer.
     GivenUp = 2,
-    /// A part of an answer; more comes.
+    /// A part of an answer; more comes. The first has the answer's length.
     Part = 3,
     /// An answer, or its last part.
     Answer = 4,
     /// Why there is no answer: a text.
     Refusal = 5,
+    /// The node leaves. It has not taken the question, and takes no other on this connection.
+    Leaves = 6,
 }
 
 impl FrameKind {
     fn of(byte: u8) -> Option<Self> {
-        [Self::Question, Self::GivenUp, Self::Part, Self::Answer, Self::Refusal]
+        [Self::Question, Self::GivenUp, Self::Part, Self::Answer, Self::Refusal, Self::Leaves]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
@@ -104,13 +113,21 @@ impl FrameSealer {
 
 /// Opens the frames of one direction, in the order in which they were sealed.
 pub struct FrameOpener {
-    key: LessSafeKey,
+    key: Arc<LessSafeKey>,
     opened: u64,
 }
 
+/// What stands before a frame's message. Nothing proves it before the frame is opened.
+struct Head {
+    exchange: u64,
+    kind: FrameKind,
+    /// Of the whole frame.
+    bytes: usize,
+}
+
 impl FrameOpener {
-    const fn new(key: LessSafeKey) -> Self {
-        Self { key, opened: 0 }
+    fn new(key: LessSafeKey) -> Self {
+        Self { key: Arc::new(key), opened: 0 }
     }
 
     /// Takes the next frame, if all of it was received.
@@ -118,22 +135,110 @@ impl FrameOpener {
     /// # Errors
     /// [`AuthError`]. The connection must end then.
     pub fn take(&mut self, received: &mut BytesMut) -> Result<Option<Frame>, AuthError> {
-        let Some(length) = received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        let rest = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        let least = FRAME_OVERHEAD_BYTES - LENGTH_BYTES;
-        if rest < least || rest > least + PEER_FRAME_BYTES_MAX {
+        let Some(Head { exchange, kind, bytes }) = next(received)? else { return Ok(None) };
+        self.opened += 1;
+        let opened = open(&self.key, self.opened, &mut received[..bytes])?;
+        // A copy, so that a small answer that is kept does not keep the memory of all that came with it.
+        let message = Bytes::copy_from_slice(opened);
+        received.advance(bytes);
+        Ok(Some(Frame { exchange, kind, message }))
+    }
+
+    /// Takes the next frame without opening it, if all of it was received and it is a part.
+    pub(super) fn take_part(&mut self, received: &mut BytesMut) -> Result<Option<SealedPart>, AuthError> {
+        match next(received)? {
+            Some(Head { exchange, kind: FrameKind::Part, bytes }) => {
+                self.opened += 1;
+                let sealed = received.split_to(bytes);
+                Ok(Some(SealedPart { exchange, place: self.opened, sealed, key: Arc::clone(&self.key) }))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// How many bytes of the next frame are missing, if its length has come.
+pub(super) fn missing_bytes(received: &BytesMut) -> usize {
+    let Some(length) = received.first_chunk::<LENGTH_BYTES>() else { return 0 };
+    let rest = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    rest.min(FRAME_OVERHEAD_BYTES + PEER_FRAME_BYTES_MAX).saturating_sub(received.len() - LENGTH_BYTES)
+}
+
+/// The head of the next frame, if all of the frame was received.
+fn next(received: &BytesMut) -> Result<Option<Head>, AuthError> {
+    let Some(length) = received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+    let rest = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    let least = FRAME_OVERHEAD_BYTES - LENGTH_BYTES;
+    if rest < least || rest > least + PEER_FRAME_BYTES_MAX {
+        return Err(AuthError::Malformed);
+    }
+    let bytes = LENGTH_BYTES + rest;
+    let Some(frame) = received.get(..bytes) else { return Ok(None) };
+    let (exchange, kind) =
+        frame[LENGTH_BYTES..HEAD_BYTES].split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
+    let kind = kind.first().copied().and_then(FrameKind::of).ok_or(AuthError::Malformed)?;
+    Ok(Some(Head { exchange: u64::from_be_bytes(*exchange), kind, bytes }))
+}
+
+fn open<'a>(key: &LessSafeKey, place: u64, frame: &'a mut [u8]) -> Result<&'a [u8], AuthError> {
+    let (head, body) = frame.split_at_mut(HEAD_BYTES);
+    let opened = key.open_in_place(nonce(place), Aad::from(&*head), body);
+    opened.map(|message| &*message).map_err(|_| AuthError::Forged)
+}
+
+/// A part of an answer, which was not opened.
+pub(super) struct SealedPart {
+    /// What its head says.
+    pub(super) exchange: u64,
+    place: u64,
+    sealed: BytesMut,
+    key: Arc<LessSafeKey>,
+}
+
+/// An answer in parts.
+#[derive(Default)]
+pub(super) struct PartedAnswer {
+    sealed: Vec<SealedPart>,
+    /// The bytes of all parts.
+    bytes: usize,
+}
+
+/// The first part of an answer of so many bytes.
+pub(super) fn length_part(bytes: usize) -> [u8; 8] {
+    (bytes as u64).to_be_bytes()
+}
+
+impl PartedAnswer {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sealed.is_empty()
+    }
+
+    /// The bytes of its parts.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps a part. Returns whether the answer is not too long.
+    pub(super) fn keep(&mut self, part: SealedPart) -> bool {
+        self.bytes += part.sealed.len() - FRAME_OVERHEAD_BYTES;
+        self.sealed.push(part);
+        self.bytes <= PEER_ANSWER_BYTES_MAX
+    }
+
+    /// The whole answer. About 1 ms for each MiB.
+    pub(super) fn open(self, last: &[u8]) -> Result<Bytes, AuthError> {
+        let mut parts = self.sealed.into_iter();
+        let mut first = parts.next().ok_or(AuthError::Malformed)?;
+        let length = open(&first.key, first.place, &mut first.sealed)?;
+        let whole_bytes = self.bytes - length.len() + last.len();
+        if *length != length_part(whole_bytes) {
             return Err(AuthError::Malformed);
         }
-        let Some(frame) = received.get_mut(..LENGTH_BYTES + rest) else { return Ok(None) };
-        let (head, body) = frame.split_at_mut(HEAD_BYTES);
-        let (exchange, kind) = head[LENGTH_BYTES..].split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
-        let exchange = u64::from_be_bytes(*exchange);
-        let kind = kind.first().copied().and_then(FrameKind::of).ok_or(AuthError::Malformed)?;
-        self.opened += 1;
-        let opened = self.key.open_in_place(nonce(self.opened), Aad::from(&*head), body);
-        // A copy, so that a small answer that is kept does not keep the memory of all that came with it.
-        let message = Bytes::copy_from_slice(opened.map_err(|_| AuthError::Forged)?);
-        received.advance(LENGTH_BYTES + rest);
-        Ok(Some(Frame { exchange, kind, message }))
+        let mut answer = Vec::with_capacity(whole_bytes);
+        for mut part in parts {
+            answer.extend_from_slice(open(&part.key, part.place, &mut part.sealed)?);
+        }
+        answer.extend_from_slice(last);
+        Ok(answer.into())
     }
 }

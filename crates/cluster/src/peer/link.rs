@@ -3,12 +3,15 @@
 //!
 //! **When a message is sent twice.**
 //!
-//! 1. A peer that restarted may have closed the connection. The exchange then ends without an answer (over HTTP: before a
-//!    byte of it), and the message is sent once more on a new connection.
-//! 2. A peer that restarted, or that evicted the session, refuses the message. The message is sealed in a new session and
-//!    sent once more.
+//! 1. A peer that restarted may have closed the connection, or the kernel has given it up. The exchange then ends without
+//!    an answer (over HTTP: before a byte of it; on a framed connection also within it, or when a frame cannot be read),
+//!    and the message is sent once more on a new connection.
+//! 2. Over HTTP, a peer that restarted, or that evicted the session, refuses the message. The message is sealed in a new
+//!    session and sent once more.
+//! 3. A peer that leaves refuses questions on its framed connections. They are sent once more on a new connection, which
+//!    its closed port refuses.
 //!
-//! In both cases the peer may have carried out the first copy. So any message may arrive twice. A handler whose message must not be carried out
+//! In the first two cases the peer may have carried out the first copy. So any message may arrive twice. A handler whose message must not be carried out
 //! twice keeps a nonce (`fronts`: `front/transactions/holder.rs`, for COMMIT). "One run" holds by the store's lease (I1, I3). A request without an answer
 //! in time is never sent again, because the peer may still be working on it.
 //!
@@ -31,6 +34,7 @@ use http::header::HOST;
 use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
 use parking_lot::RwLock;
+use tokio::time::Instant;
 
 use super::PeerPath;
 use super::auth::{ClusterKey, HELLO_HEADER, Hello, PeerIdentity, SessionId, SessionKeys, open_welcome};
@@ -137,29 +141,34 @@ impl PeerLink {
             Ok(address) => address,
             Err(error) => return Some(Err(error)),
         };
-        let mut broken = String::new();
+        let began = Instant::now();
+        let mut lost = PeerError::TimedOut;
         for _ in 0..2 {
             let framed = address.framed(&self.key, &self.me);
             let connection = match framed.connection().await {
                 Ok(connection) => connection,
                 Err(OpenFault::NotUpgraded) => return None,
+                // The opening began before this exchange, which has waited less than an opening may take.
+                Err(OpenFault::Failed(PeerError::TimedOut)) if framed.since < began => continue,
                 Err(OpenFault::Failed(error)) => return Some(Err(error)),
                 Err(OpenFault::Broken(why)) => {
-                    broken = why;
+                    lost = PeerError::Gone(why);
                     continue;
                 }
             };
             if connection.who.card.name != *to {
                 return Some(Err(of_another_node(&connection.who.card.name, to)));
             }
-            match connection.ask(message).await {
+            lost = match connection.ask(message).await {
                 Ok(answer) => return Some(Ok(answer)),
                 Err(ExchangeFault::Full) => return None,
                 Err(ExchangeFault::Failed(error)) => return Some(Err(error)),
-                Err(ExchangeFault::Broken(why)) => broken = why,
-            }
+                Err(ExchangeFault::Broken(why)) => PeerError::Gone(why),
+                Err(ExchangeFault::Unreadable(why)) => PeerError::Refused(why),
+                Err(ExchangeFault::Leaves) => PeerError::Gone("it leaves".into()),
+            };
         }
-        Some(Err(PeerError::Gone(broken)))
+        Some(Err(lost))
     }
 
     async fn attempt(

@@ -1,18 +1,18 @@
-//! The framed connection over loopback, and its frames without a network.
+//! The framed connection over loopback.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
-use hopcache_core::limits::{
-    LAST_CALL_MS, PEER_ANSWERS_QUEUED_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX,
-};
+use bytes::Bytes;
+use hopcache_core::limits::{LAST_CALL_MS, PEER_ANSWER_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_SILENCE_MS};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
-use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -20,25 +20,24 @@ use tokio::task::JoinSet;
 
 use super::harness::{Peer, key, link, name, who};
 use crate::peer::PeerPath;
-use crate::peer::auth::{
-    AuthError, ClusterKey, FRAMES_PROTOCOL, HELLO_HEADER, Hello, Keyring, PeerIdentity, SessionId,
-    open_welcome,
-};
-use crate::peer::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer};
+use crate::peer::auth::{AuthError, ClusterKey, Keyring, PeerIdentity};
 use crate::peer::link::PeerLink;
 use crate::peer::server::{PeerHandler, PeerRefusal, service};
-use crate::peer::sessions::Sessions;
 
 const TIMEOUT: Millis = Millis(5_000);
 
-/// Answers `wait…` when it is told to, `large` with megabytes, and anything else at once.
+/// Answers `wait…` when it is told to, `large` with megabytes, `endless` with more than an answer may have, and anything
+/// else at once. `block` keeps its thread until it is told to, and `panic` panics.
 #[derive(Default)]
-struct Slow {
-    told: Notify,
-    asked: AtomicUsize,
+pub(super) struct Slow {
+    pub(super) told: Notify,
+    pub(super) unblocked: AtomicBool,
+    pub(super) asked: AtomicUsize,
     /// Questions that wait now.
-    waiting: AtomicUsize,
-    refused: parking_lot::Mutex<Vec<AuthError>>,
+    pub(super) waiting: AtomicUsize,
+    /// Answers of questions that waited, until they are copied into a frame.
+    pub(super) unsent: Arc<AtomicUsize>,
+    pub(super) refused: parking_lot::Mutex<Vec<AuthError>>,
 }
 
 struct CountsDown<'a>(&'a AtomicUsize);
@@ -49,18 +48,54 @@ impl Drop for CountsDown<'_> {
     }
 }
 
-const LARGE_BYTES: usize = 3 << 20;
+/// An answer that is counted while it exists.
+struct Unsent(Bytes, Arc<AtomicUsize>);
+
+impl Unsent {
+    fn of(answer: Bytes, unsent: &Arc<AtomicUsize>) -> Self {
+        unsent.fetch_add(1, Ordering::SeqCst);
+        Self(answer, Arc::clone(unsent))
+    }
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+pub(super) const LARGE_BYTES: usize = 3 << 20;
 
 #[async_trait]
 impl PeerHandler for Slow {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if message.starts_with(b"wait") {
+            // First: whoever sees that it waits may tell it at once.
+            let told = self.told.notified();
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let _down = CountsDown(&self.waiting);
-            self.told.notified().await;
+            told.await;
         }
-        Ok(if message == "large" { Bytes::from(vec![b'l'; LARGE_BYTES]) } else { message })
+        if message.starts_with(b"panic") {
+            tokio::time::sleep(Duration::from_millis(if message == "panic late" { 1 } else { 0 })).await;
+            panic!("as the test wants");
+        }
+        while message == "block" && !self.unblocked.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(match &message[..] {
+            b"large" | b"wait large" => Bytes::from(vec![b'l'; LARGE_BYTES]),
+            b"endless" => Bytes::from(vec![b'e'; PEER_ANSWER_BYTES_MAX + (1 << 20)]),
+            _ if message.starts_with(b"wait") => Bytes::from_owner(Unsent::of(message, &self.unsent)),
+            _ => message,
+        })
     }
 
     fn identity(&self) -> PeerIdentity {
@@ -81,12 +116,12 @@ impl Slow {
         }
     }
 
-    async fn until_waiting(&self, count: usize) {
+    pub(super) async fn until_waiting(&self, count: usize) {
         self.until("so many wait", |slow| slow.waiting.load(Ordering::SeqCst) == count).await;
     }
 }
 
-async fn start() -> (Peer, Arc<Slow>) {
+pub(super) async fn start() -> (Peer, Arc<Slow>) {
     let slow = Arc::new(Slow::default());
     let peer = Peer::serve("127.0.0.1:0".parse().unwrap(), service(Arc::clone(&slow), key())).await;
     (peer, slow)
@@ -133,29 +168,98 @@ async fn answers_overtake_each_other() {
 #[tokio::test]
 async fn a_question_that_is_given_up_is_dropped_by_the_peer() {
     let ((peer, slow), link) = (start().await, link("node-a"));
-    ask(&link, &peer, "first").await.unwrap();
-    let gives_up = tokio::time::timeout(Duration::from_millis(50), ask(&link, &peer, "wait 1"));
-    let goes_on = ask(&link, &peer, "wait 2");
+    let (asker, addr) = (Arc::clone(&link), peer.addr);
+    let gives_up = tokio::spawn(async move {
+        asker.exchange((&name("node-b"), addr), PeerPath::Ask, &"wait 1".into(), TIMEOUT).await
+    });
     let watch = async {
         slow.until_waiting(2).await;
+        gives_up.abort();
         slow.until_waiting(1).await;
         slow.told.notify_waiters();
     };
-    let (given_up, answered, ()) = tokio::join!(gives_up, goes_on, watch);
-    assert!(given_up.is_err());
+    let (answered, ()) = tokio::join!(ask(&link, &peer, "wait 2"), watch);
     assert_eq!((answered.unwrap(), peer.connections_accepted()), ("wait 2".into(), 1));
 }
 
-/// A peer that has said nothing since the question: packets may be lost on this connection alone.
+/// A peer that has said nothing since the question: packets may be lost on this connection alone. The peer is told that
+/// the question was given up (F50), a question that is under way goes on, and the next one connects anew.
 #[tokio::test]
-async fn after_a_silence_the_next_exchange_connects_anew() {
+async fn a_question_that_is_given_up_after_a_silence_is_dropped_by_the_peer_too() {
     let ((peer, slow), link) = (start().await, link("node-a"));
-    let silence =
-        link.exchange((&name("node-b"), peer.addr), PeerPath::Ask, &"wait".into(), Millis(800)).await;
-    assert_eq!(silence, Err(PeerError::TimedOut));
-    slow.until_waiting(0).await;
-    assert_eq!(ask(&link, &peer, "again").await.unwrap(), "again");
-    assert_eq!(peer.connections_accepted(), 2);
+    ask(&link, &peer, "first").await.unwrap();
+    let silence = async {
+        slow.until_waiting(1).await;
+        let patience = Millis(2 * PEER_SILENCE_MS);
+        let given_up =
+            link.exchange((&name("node-b"), peer.addr), PeerPath::Ask, &"wait 2".into(), patience).await;
+        assert_eq!((given_up, slow.asked.load(Ordering::SeqCst)), (Err(PeerError::TimedOut), 3));
+        slow.until_waiting(1).await;
+        assert_eq!(ask(&link, &peer, "again").await.unwrap(), "again");
+        slow.told.notify_waiters();
+    };
+    let (goes_on, ()) = tokio::join!(ask(&link, &peer, "wait 1"), silence);
+    assert_eq!((goes_on.unwrap(), peer.connections_accepted()), ("wait 1".into(), 2));
+}
+
+/// An exchange queues its question, lets others go first, and its task is not polled again. The next exchange writes.
+#[tokio::test]
+async fn an_exchange_that_is_not_polled_holds_up_no_other() {
+    let ((peer, slow), link) = (start().await, link("node-a"));
+    ask(&link, &peer, "first").await.unwrap();
+    let waits = ask(&link, &peer, "wait");
+    let others = async {
+        slow.until_waiting(1).await;
+        let mut held = pin!(ask(&link, &peer, "held"));
+        let polled = poll_fn(|context| Poll::Ready(held.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        let other = tokio::time::timeout(Duration::from_secs(2), ask(&link, &peer, "other")).await;
+        assert_eq!(other.expect("nobody has written it").unwrap(), "other");
+        assert_eq!(held.await.unwrap(), "held");
+        slow.told.notify_waiters();
+    };
+    let (waited, ()) = tokio::join!(waits, others);
+    assert_eq!((waited.unwrap(), peer.connections_accepted()), ("wait".into(), 1));
+}
+
+/// An answer that is too long fails its own exchange, and one that panics is refused. The others go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_fails_takes_no_other_along() {
+    let ((peer, slow), link) = (start().await, link("node-a"));
+    let fails = async {
+        slow.until_waiting(1).await;
+        for (question, why) in [("endless", "more than"), ("panic", "500"), ("panic late", "500")] {
+            let failed = ask(&link, &peer, question).await;
+            assert!(matches!(&failed, Err(PeerError::Refused(text)) if text.contains(why)), "{failed:?}");
+        }
+        assert_eq!(ask(&link, &peer, "large").await.unwrap(), vec![b'l'; LARGE_BYTES]);
+        slow.told.notify_waiters();
+    };
+    let (waited, ()) = tokio::join!(ask(&link, &peer, "wait"), fails);
+    assert_eq!((waited.unwrap(), peer.connections_accepted()), ("wait".into(), 1));
+}
+
+/// The first connection gets no answer. The exchange that opened it has had its time. One that came later has not, and
+/// tries once more.
+#[tokio::test]
+async fn an_exchange_that_came_late_to_an_opening_tries_again() {
+    let ((peer, _), link) = (start().await, link("node-a"));
+    let before = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (addr, upstream) = (before.local_addr().unwrap(), peer.addr);
+    tokio::spawn(async move {
+        let (_silent, _) = before.accept().await.unwrap();
+        let (mut client, _) = before.accept().await.unwrap();
+        let mut server = TcpStream::connect(upstream).await.unwrap();
+        tokio::io::copy_bidirectional(&mut client, &mut server).await
+    });
+    let asks = || async { link.exchange((&name("node-b"), addr), PeerPath::Ask, &"x".into(), TIMEOUT).await };
+    let late = async {
+        // tidy: the second exchange begins in the middle of the opening
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        asks().await
+    };
+    let (opened, late) = tokio::join!(asks(), late);
+    assert_eq!((opened, late), (Err(PeerError::TimedOut), Ok("x".into())));
 }
 
 /// I9: more exchanges than one connection takes go over HTTP, and none waits for another.
@@ -198,7 +302,8 @@ async fn exchanges_of_a_broken_connection_are_asked_once_more() {
     assert_eq!((second.connections_accepted(), slow.asked.load(Ordering::SeqCst)), (1, 16));
 }
 
-/// F12: a node that leaves answers what it was asked, refuses what comes later, and then closes the connection.
+/// F12: a node that leaves answers what it was asked, and then closes the connection. Questions that come later meet its
+/// closed port, as over HTTP.
 #[tokio::test]
 async fn a_node_that_leaves_answers_and_then_closes() {
     let ((peer, slow), link) = (start().await, link("node-a"));
@@ -206,37 +311,39 @@ async fn a_node_that_leaves_answers_and_then_closes() {
         slow.until_waiting(1).await;
         peer.leaves.cancel();
         tokio::time::sleep(Duration::from_millis(LAST_CALL_MS + 200)).await;
-        let refused = ask(&link, &peer, "late").await;
-        assert_eq!(refused, Err(PeerError::Refused("503 this node leaves".into())));
+        let late = ask(&link, &peer, "late").await;
+        assert!(matches!(late, Err(PeerError::Gone(_))), "{late:?}");
         slow.told.notify_one();
     };
-    let (answer, ()) = tokio::join!(ask(&link, &peer, "wait"), leave);
-    assert_eq!((answer.unwrap(), peer.connections_accepted()), ("wait".into(), 1));
-    let connection = async {
-        while peer.connections_accepted() < 2 {
-            ask(&link, &peer, "another").await.unwrap();
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), connection).await.expect("the connection stays open");
+    let (answer, ()) = tokio::join!(ask(&link, &peer, "wait large"), leave);
+    assert_eq!((answer.unwrap(), peer.connections_accepted()), (vec![b'l'; LARGE_BYTES].into(), 1));
+    assert_eq!(slow.asked.load(Ordering::SeqCst), 1, "the late question was not carried out");
 }
 
-/// A process between two nodes changes a byte of an answer. The exchange is refused, and the peer does not count as gone.
+/// A process between two nodes changes a byte of each answer. The exchange is asked once more, then it is refused, and the
+/// peer does not count as gone.
 #[tokio::test]
 async fn a_changed_answer_is_refused() {
-    let ((peer, _), link) = (start().await, link("node-a"));
+    let ((peer, slow), link) = (start().await, link("node-a"));
     let between = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (addr, upstream) = (between.local_addr().unwrap(), peer.addr);
     let changes = Arc::new(AtomicBool::new(false));
     let will_change = Arc::clone(&changes);
     tokio::spawn(async move {
-        let (client, _) = between.accept().await.unwrap();
-        let (mut from_client, mut to_client) = client.into_split();
-        let (mut from_server, mut to_server) = TcpStream::connect(upstream).await.unwrap().into_split();
-        tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
-        let mut bytes = vec![0; 16 << 10];
-        while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
-            bytes[read - 1] ^= u8::from(changes.load(Ordering::SeqCst));
-            to_client.write_all(&bytes[..read]).await.unwrap();
+        while let Ok((client, _)) = between.accept().await {
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = TcpStream::connect(upstream).await.unwrap().into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+            let changes = Arc::clone(&changes);
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 16 << 10];
+                while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
+                    // Not the head and the welcome of an opening.
+                    let is_answer = !bytes.starts_with(b"HTTP") && read < 64;
+                    bytes[read - 1] ^= u8::from(is_answer && changes.load(Ordering::SeqCst));
+                    let _ = to_client.write_all(&bytes[..read]).await;
+                }
+            });
         }
     });
     let asks = || async { link.exchange((&name("node-b"), addr), PeerPath::Ask, &"x".into(), TIMEOUT).await };
@@ -244,6 +351,7 @@ async fn a_changed_answer_is_refused() {
     will_change.store(true, Ordering::SeqCst);
     let changed = asks().await;
     assert!(matches!(&changed, Err(PeerError::Refused(why)) if why.contains("frame")), "{changed:?}");
+    assert_eq!((slow.asked.load(Ordering::SeqCst), peer.connections_accepted()), (3, 2));
 }
 
 /// A balancer that knows no upgrade: the peer is asked over HTTP.
@@ -285,138 +393,6 @@ async fn during_a_rotation_both_keys_open_a_framed_connection() {
     assert_eq!(peer.connections_accepted(), 2);
 }
 
-/// A framed connection that the test drives by hand.
-struct Raw {
-    stream: TcpStream,
-    sealer: FrameSealer,
-    opener: FrameOpener,
-    received: BytesMut,
-}
-
-impl Raw {
-    async fn open(peer: &Peer) -> Self {
-        let hello = Hello::new(name("node-a"));
-        let mut stream = TcpStream::connect(peer.addr).await.unwrap();
-        let head = format!(
-            "GET {} HTTP/1.1\r\nhost: b\r\nconnection: upgrade\r\nupgrade: {FRAMES_PROTOCOL}\r\n{HELLO_HEADER}: {}\r\n\r\n",
-            PeerPath::Probe.as_str(),
-            hello.to_header(&key())
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answered = Vec::new();
-        while !answered.ends_with(b"\r\n\r\n") {
-            answered.push(stream.read_u8().await.unwrap());
-        }
-        assert!(answered.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answered));
-        let mut welcome = vec![0; stream.read_u32().await.unwrap() as usize];
-        stream.read_exact(&mut welcome).await.unwrap();
-        let (_, id, _) = open_welcome(&key(), &hello, welcome.into()).unwrap();
-        let (sealer, opener) = FrameKeys::derive(&key(), &hello.sender, &id).asking();
-        Self { stream, sealer, opener, received: BytesMut::new() }
-    }
-
-    fn sealed(&mut self, exchange: u64, message: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.sealer.append(exchange, FrameKind::Question, message, &mut out);
-        out
-    }
-
-    /// The next frame, or `None` when the peer has closed the connection.
-    async fn next(&mut self) -> Option<Frame> {
-        loop {
-            if let Some(frame) = self.opener.take(&mut self.received).unwrap() {
-                return Some(frame);
-            }
-            if self.stream.read_buf(&mut self.received).await.unwrap_or(0) == 0 {
-                return None;
-            }
-        }
-    }
-}
-
-/// What is sent for three frames.
-type Spoil = fn(Vec<u8>, Vec<u8>, Vec<u8>) -> Vec<u8>;
-
-#[tokio::test]
-async fn a_frame_that_is_not_the_next_ends_the_connection() {
-    let (peer, slow) = start().await;
-    let cases: [(&str, Spoil); 5] = [
-        ("repeated", |first, _, _| [first.clone(), first].concat()),
-        ("left out", |first, _, third| [first, third].concat()),
-        ("moved", |first, second, third| [first, third, second].concat()),
-        ("changed", |first, mut second, _| {
-            second[20] ^= 1;
-            [first, second].concat()
-        }),
-        ("of another number", |first, mut second, _| {
-            second[11] ^= 1;
-            [first, second].concat()
-        }),
-    ];
-    for (what, spoil) in cases {
-        let mut raw = Raw::open(&peer).await;
-        let frames = [1, 2, 3].map(|number| raw.sealed(number, b"q"));
-        let [first, second, third] = frames;
-        let asked = slow.asked.load(Ordering::SeqCst);
-        raw.stream.write_all(&spoil(first, second, third)).await.unwrap();
-        // The peer closes at once: the good frame's answer may not have been written.
-        while raw.next().await.is_some() {}
-        assert_eq!(slow.asked.load(Ordering::SeqCst) - asked, 1, "{what}: only the good frame was read");
-        assert_eq!(slow.refused.lock().pop(), Some(AuthError::Forged), "{what}");
-    }
-    // And from another connection.
-    let (mut one, mut other) = (Raw::open(&peer).await, Raw::open(&peer).await);
-    other.stream.write_all(&one.sealed(1, b"q")).await.unwrap();
-    assert_eq!(other.next().await, None);
-    let mut long = one.sealed(2, &vec![0; PEER_FRAME_BYTES_MAX + 1]);
-    long.truncate(64);
-    one.stream.write_all(&long).await.unwrap();
-    assert_eq!((one.next().await, slow.refused.lock().pop()), (None, Some(AuthError::Malformed)));
-}
-
-/// A peer that keeps no bound is cut, and its questions with it.
-#[tokio::test]
-async fn a_sender_over_the_bound_is_cut() {
-    let (peer, slow) = start().await;
-    let mut raw = Raw::open(&peer).await;
-    for number in 1..=PEER_EXCHANGES_MAX as u64 + 1 {
-        let frame = raw.sealed(number, b"wait");
-        raw.stream.write_all(&frame).await.unwrap();
-    }
-    assert_eq!(raw.next().await, None);
-    slow.until_waiting(0).await;
-}
-
-/// I9: a peer that asks and does not read. Answers wait for room, and the next questions are not read.
-#[tokio::test]
-async fn a_slow_reader_holds_few_answers_and_loses_none() {
-    let (peer, slow) = start().await;
-    let mut raw = Raw::open(&peer).await;
-    let message = vec![b'q'; PEER_FRAME_BYTES_MAX - 1];
-    // More than the kernel's buffers and the queue hold.
-    let questions = 64 + 2 * PEER_ANSWERS_QUEUED_BYTES_MAX as u64 / PEER_FRAME_BYTES_MAX as u64 + 400;
-    let frames: Vec<_> = (1..=questions).map(|number| raw.sealed(number, &message)).collect();
-    let Raw { stream, mut opener, mut received, .. } = raw;
-    let (mut reader, mut writer) = stream.into_split();
-    let writes = tokio::spawn(async move {
-        for frame in frames {
-            writer.write_all(&frame).await.unwrap();
-        }
-        writer
-    });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let asked = slow.asked.load(Ordering::SeqCst) as u64;
-    assert!(asked < questions, "all {asked} were answered, and nobody reads");
-    let mut answered = 0;
-    while answered < questions {
-        match opener.take(&mut received).unwrap() {
-            Some(frame) => answered += u64::from(frame.kind == FrameKind::Answer && frame.message == message),
-            None => assert_ne!(reader.read_buf(&mut received).await.unwrap(), 0),
-        }
-    }
-    writes.await.unwrap();
-}
-
 /// F10: a node of another wire version says so in its welcome, and is refused.
 #[tokio::test]
 async fn a_welcome_that_is_none_is_refused() {
@@ -431,56 +407,4 @@ async fn a_welcome_that_is_none_is_refused() {
     });
     let asked = link("node-a").exchange((&name("node-b"), addr), PeerPath::Ask, &"x".into(), TIMEOUT).await;
     assert!(matches!(asked, Err(PeerError::Refused(_))), "{asked:?}");
-}
-
-fn ends() -> (FrameSealer, FrameOpener) {
-    let sessions = Sessions::new(key());
-    let hello = Hello::new(name("node-a"));
-    let (sender, welcome, keys) =
-        sessions.welcome_framed(&hello.to_header(&key()), &who("node-b", 1)).unwrap();
-    let (_, id, _): (_, SessionId, _) = open_welcome(&key(), &hello, welcome.into()).unwrap();
-    let asking = FrameKeys::derive(&key(), &sender, &id).asking();
-    (asking.0, keys.answering().1)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// However the bytes are cut on their way, the frames come out whole and in order. A bit that changes stops them there.
-    #[test]
-    fn frames_come_out_as_they_went_in(
-        messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..20),
-        cut in 1_usize..100,
-        spoilt in proptest::option::of((any::<proptest::sample::Index>(), 1_u8..)),
-    ) {
-        let (mut sealer, mut opener) = ends();
-        let mut bytes = Vec::new();
-        let mut ends_at = Vec::new();
-        for (number, message) in messages.iter().enumerate() {
-            sealer.append(number as u64, FrameKind::Question, message, &mut bytes);
-            ends_at.push(bytes.len());
-        }
-        let spoilt_at = spoilt.map(|(at, flip)| {
-            let at = at.index(bytes.len());
-            bytes[at] ^= flip;
-            at
-        });
-        let (mut received, mut came, mut failed) = (BytesMut::new(), Vec::new(), false);
-        'reading: for piece in bytes.chunks(cut) {
-            received.extend_from_slice(piece);
-            loop {
-                match opener.take(&mut received) {
-                    Ok(Some(frame)) => came.push(frame.message.to_vec()),
-                    Ok(None) => break,
-                    Err(_) => {
-                        failed = true;
-                        break 'reading;
-                    }
-                }
-            }
-        }
-        let good = ends_at.iter().filter(|end| spoilt_at.is_none_or(|at| at >= **end)).count();
-        prop_assert_eq!(&came[..], &messages[..good]);
-        prop_assert!(!failed || spoilt_at.is_some());
-    }
 }

@@ -61,7 +61,7 @@ impl PeerHandler for Echo {
 pub(crate) struct Peer {
     pub(crate) addr: SocketAddr,
     accepted: Arc<AtomicUsize>,
-    /// Ends connections as a node that leaves does.
+    /// Closes the listener, and ends connections as a node that leaves does.
     pub(crate) leaves: CancellationToken,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -129,6 +129,11 @@ async fn accept<S: Answers<Body>>(
         tokio::select! {
             biased;
             _ = &mut stopped => break,
+            () = leaves.cancelled() => {
+                drop(listener);
+                let _ = stopped.await;
+                return connections.shutdown().await;
+            }
             Ok((stream, _)) = listener.accept() => {
                 accepted.fetch_add(1, Ordering::SeqCst);
                 let service = service.clone();

@@ -2,5 +2,6 @@
 
 mod auth;
 mod framed;
+mod frames;
 pub(crate) mod harness;
 mod loopback;
