@@ -29,7 +29,7 @@ use crate::support::process::{Addrs, NodeProcess, raise_open_files};
 use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 use crate::support::turn::Turn;
-use faulty_peer_proxy::FaultyPeerProxy;
+use faulty_peer_proxy::{FaultyPeerProxy, Way};
 
 /// User and password.
 type Who = (&'static str, &'static str);
@@ -52,6 +52,8 @@ struct Plan {
     users: &'static [Who],
     /// Of one run.
     delay: Duration,
+    /// How the last node is asked.
+    way: Way,
     /// Lines of `[node]`, `[origin]`, `[entry]` and of later sections.
     node: &'static str,
     origin: &'static str,
@@ -64,6 +66,7 @@ const PLAN: Plan = Plan {
     nodes: 3,
     users: &[ANN],
     delay: Duration::ZERO,
+    way: Way::Http,
     node: "drain = \"2s\"",
     origin: "",
     entry: "ttl = \"10m\"",
@@ -78,7 +81,7 @@ impl Scene {
         let redis = RedisServer::start().await;
         let dir = tempfile::tempdir().unwrap();
         let addrs = Addrs::free(plan.nodes);
-        let proxy = FaultyPeerProxy::start(addrs.last().unwrap().peer).await;
+        let proxy = FaultyPeerProxy::start(addrs.last().unwrap().peer, plan.way).await;
         let peer = |place: usize| if place + 1 == plan.nodes { proxy.addr() } else { addrs[place].peer };
         let seeds: Vec<String> = (0..plan.nodes).map(|place| format!("\"{}\"", peer(place))).collect();
         let config = |place: usize| {

@@ -1,7 +1,8 @@
 //! A proxy before a node's peer port that passes probes and spoils questions: a peer that lives and does not work.
 //!
 //! It passes no upgrade, as some balancers, so nodes ask through it over HTTP. A question is then one HTTP request in one
-//! write: a chunk that begins with the path's request line. Datagrams to the same port pass.
+//! write: a chunk that begins with the path's request line. With [`Way::Framed`] it passes upgrades: then each chunk that
+//! comes on an upgraded connection counts as a question. Datagrams to the same port pass.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,12 +13,21 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// How nodes ask through the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Http,
+    Framed,
+}
+
 /// The fate of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Pass,
     /// They never arrive.
     Swallow,
+    /// They never arrive, and their connection ends.
+    Cut,
     /// They are answered with bytes that no node sends: another version's, or another program's.
     Babble,
     /// Of this many questions, each but the last gets the answer that there is no room.
@@ -34,6 +44,7 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r
 
 struct Shared {
     upstream: SocketAddr,
+    way: Way,
     mode: watch::Sender<Mode>,
     questions: AtomicU64,
     spoilt: AtomicU64,
@@ -46,11 +57,12 @@ pub struct FaultyPeerProxy {
 }
 
 impl FaultyPeerProxy {
-    pub async fn start(upstream: SocketAddr) -> Self {
+    pub async fn start(upstream: SocketAddr, way: Way) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             upstream,
+            way,
             mode: watch::Sender::new(Mode::Pass),
             questions: AtomicU64::new(0),
             spoilt: AtomicU64::new(0),
@@ -102,18 +114,28 @@ async fn join(client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let (babbles, mut babbled) = tokio::sync::mpsc::channel::<&'static [u8]>(1);
     let asks = async {
         let mut buffer = vec![0; 64 << 10];
+        let mut is_framed = false;
         loop {
             let read = from_client.read(&mut buffer).await?;
             if read == 0 {
                 return Ok(());
             }
             if let Some(at) = buffer[..read].windows(OFFER.len()).position(|bytes| bytes == OFFER) {
-                buffer[at..at + OFFER.len()].fill(b'x');
+                match shared.way {
+                    Way::Http => buffer[at..at + OFFER.len()].fill(b'x'),
+                    Way::Framed => {
+                        is_framed = true;
+                        to_server.write_all(&buffer[..read]).await?;
+                        continue;
+                    }
+                }
             }
-            match fate(shared, &buffer[..read]) {
+            let is_question = is_framed || buffer[..read].starts_with(QUESTION);
+            match if is_question { fate(shared) } else { Mode::Pass } {
                 Mode::Pass => to_server.write_all(&buffer[..read]).await?,
                 // Until its asker gives it up.
                 Mode::Swallow => while from_client.read(&mut buffer).await? > 0 {},
+                Mode::Cut => return Ok(()),
                 Mode::Babble => drop(babbles.send(BABBLE).await),
                 Mode::Refuse { .. } => drop(babbles.send(REFUSAL).await),
             }
@@ -141,10 +163,7 @@ async fn join(client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
 }
 
-fn fate(shared: &Shared, chunk: &[u8]) -> Mode {
-    if !chunk.starts_with(QUESTION) {
-        return Mode::Pass;
-    }
+fn fate(shared: &Shared) -> Mode {
     let place = shared.questions.fetch_add(1, Ordering::Relaxed);
     let fate = match *shared.mode.borrow() {
         Mode::Refuse { of } if place % of == of - 1 => Mode::Pass,

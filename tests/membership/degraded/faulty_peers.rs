@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::faulty_peer_proxy::Mode;
+use super::faulty_peer_proxy::{Mode, Way};
 use super::{ANN, PLAN, Plan, STATEMENT, Scene, percentile, read};
 use crate::support::http::{self, basic, post};
 use crate::support::pace::Slowness;
@@ -59,7 +59,17 @@ impl Scene {
 /// Probes are answered, and questions never: without a breaker each request for its keys waits for its own deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_swallows_questions_is_left_out_until_one_is_answered() {
-    let scene = Scene::start(Plan { origin: "timeout = \"1s\"", ..PLAN }).await;
+    is_left_out_until_one_is_answered(Way::Http).await;
+}
+
+/// The same for questions that share a connection, which goes silent with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_whose_framed_connection_is_silent_is_left_out_until_one_is_answered() {
+    is_left_out_until_one_is_answered(Way::Framed).await;
+}
+
+async fn is_left_out_until_one_is_answered(way: Way) {
+    let scene = Scene::start(Plan { origin: "timeout = \"1s\"", way, ..PLAN }).await;
     let keys = scene.keys_of(2, "swallowed", 60).await;
     let unloaded = scene.ask_each(&keys[..10]).await;
     scene.proxy.set(Mode::Swallow);
@@ -94,11 +104,35 @@ async fn a_peer_that_swallows_questions_is_left_out_until_one_is_answered() {
     scene.ask_each(&keys[56..]).await;
     assert!(scene.proxy.seen().0 >= asked + 4, "requests go to the owner again");
     say(&format!(
-        "peer that swallows questions: {spoilt} swallowed, first ones got {statuses:?}; then p50 {:?} p99 {:?} by the next node (owner well: p50 {:?})",
+        "peer that swallows questions ({way:?}): {spoilt} swallowed, first ones got {statuses:?}; then p50 {:?} p99 {:?} by the next node (owner well: p50 {:?})",
         percentile(&without, 50),
         percentile(&without, 99),
         percentile(&unloaded, 50),
     ));
+}
+
+/// Each framed connection is cut by its first question. Every question is answered by another node, and by the owner again
+/// when its connections hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_whose_framed_connections_are_cut_costs_nobody_an_answer() {
+    let scene = Scene::start(Plan { way: Way::Framed, ..PLAN }).await;
+    let keys = scene.keys_of(2, "cut", 40).await;
+    scene.ask_each(&keys[..5]).await;
+    let (well, spoilt) = scene.proxy.seen();
+    assert!(well >= 5 && spoilt == 0, "{well} questions, {spoilt} spoilt");
+    scene.proxy.set(Mode::Cut);
+    let took = scene.ask_each(&keys[5..30]).await;
+    let cut = scene.proxy.seen().1;
+    assert!(cut >= 2, "the first was asked twice: {cut}");
+    scene.proxy.set(Mode::Pass);
+    for node in &scene.nodes {
+        node.wait_for_members(3).await;
+    }
+    until("nothing is degraded", SOON, async || scene.degraded().await["degraded"] == json!([])).await;
+    let before = scene.proxy.seen().0;
+    scene.ask_each(&keys[30..]).await;
+    assert!(scene.proxy.seen().0 > before, "requests go to the owner again");
+    say(&format!("framed connections cut: {cut}, all requests answered, p99 {:?}", percentile(&took, 99)));
 }
 
 /// F2's stopped process: membership removes it after two probes, and its waiting requests go to the next node. This
