@@ -237,15 +237,18 @@ impl FramedConnection {
                 }
                 std::mem::swap(&mut state.queued, &mut bytes);
             }
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                match self.writer.try_write(rest) {
-                    Ok(written) => rest = &rest[written..],
+            let mut written = 0;
+            while written < bytes.len() {
+                match self.writer.try_write(&bytes[written..]) {
+                    Ok(more) => written += more,
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     Err(error) => {
                         let mut state = self.state.lock();
-                        let queued = std::mem::take(&mut state.queued);
-                        state.queued = [rest, &queued].concat();
+                        // Nothing is copied when nothing was written and nothing was queued: a socket that takes nothing
+                        // is tried at each read.
+                        bytes.drain(..written);
+                        bytes.append(&mut state.queued);
+                        state.queued = bytes;
                         drop(state);
                         self.leave_to_task();
                         let is_blocked = error.kind() == ErrorKind::WouldBlock;

@@ -87,7 +87,9 @@ impl PeerHandler for Slow {
             tokio::time::sleep(Duration::from_millis(if message == "panic late" { 1 } else { 0 })).await;
             panic!("as the test wants");
         }
-        while message == "block" && !self.unblocked.load(Ordering::SeqCst) {
+        // Not for ever: a test that fails would wait for this thread.
+        let end = Instant::now() + Duration::from_secs(10);
+        while message == "block" && !self.unblocked.load(Ordering::SeqCst) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(match &message[..] {
