@@ -402,13 +402,7 @@ where
     {
         let mut stream = timed.into_inner();
         protocol.serve(&mut stream, BytesMut::from(received), &shared.stop).await;
-        // Also when the listener stops: the last answer is on its way, and bytes that nobody read would make its end a
-        // reset. The other side closes as soon as it has read that end.
-        let shutdown = tokio::time::timeout(Duration::from_millis(LINGER_MS), stream.shutdown()).await;
-        if matches!(shutdown, Ok(Ok(()))) {
-            linger(&mut stream).await;
-        }
-        return;
+        return end_upgraded(&mut stream).await;
     }
     if is_unreadable {
         timed.found_unreadable();
@@ -445,6 +439,15 @@ async fn end<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T, stop: &Cancellat
     tokio::select! {
         () = stop.cancelled() => {}
         () = linger(stream) => {}
+    }
+}
+
+/// The same for an upgraded connection, also when the listener stops: the last answer is on its way, and bytes that nobody
+/// read would make its end a reset. The other side closes as soon as it has read that end.
+async fn end_upgraded<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
+    let shutdown = tokio::time::timeout(Duration::from_millis(LINGER_MS), stream.shutdown()).await;
+    if matches!(shutdown, Ok(Ok(()))) {
+        linger(stream).await;
     }
 }
 
