@@ -211,8 +211,11 @@ impl<S: PeerHandler> Serving<S> {
             while self.take_frame().await? {
                 self.last_used = Some(Instant::now());
                 taken += 1;
-                let at_least =
-                    if taken % PEER_ANSWERS_TOGETHER_MAX == 0 { 1 } else { PEER_ANSWERS_QUEUED_BYTES_MAX };
+                let at_least = if taken.is_multiple_of(PEER_ANSWERS_TOGETHER_MAX) {
+                    1
+                } else {
+                    PEER_ANSWERS_QUEUED_BYTES_MAX
+                };
                 spare = self.write_queued(stream, spare, at_least).await?;
             }
             while self.tasks.try_join_next().is_some() {}
