@@ -84,12 +84,15 @@ impl PeerHandler for Slow {
             told.await;
         }
         if message.starts_with(b"panic") {
-            tokio::time::sleep(Duration::from_millis(if message == "panic late" { 1 } else { 0 })).await;
+            if message == "panic late" {
+                tokio::task::yield_now().await;
+            }
             panic!("as the test wants");
         }
         // Not for ever: a test that fails would wait for this thread.
         let end = Instant::now() + Duration::from_secs(10);
         while message == "block" && !self.unblocked.load(Ordering::SeqCst) && Instant::now() < end {
+            // tidy: poll interval
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(match &message[..] {
@@ -114,6 +117,7 @@ impl Slow {
         let end = Instant::now() + Duration::from_secs(10);
         while !holds(self) {
             assert!(Instant::now() < end, "never: {what}");
+            // tidy: poll interval
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -312,6 +316,7 @@ async fn a_node_that_leaves_answers_and_then_closes() {
     let leave = async {
         slow.until_waiting(1).await;
         peer.leaves.cancel();
+        // tidy: the time that the node gives to late questions
         tokio::time::sleep(Duration::from_millis(LAST_CALL_MS + 200)).await;
         let late = ask(&link, &peer, "late").await;
         assert!(matches!(late, Err(PeerError::Gone(_))), "{late:?}");

@@ -223,6 +223,7 @@ async fn the_last_answer_of_a_node_that_leaves_is_not_cut() {
     raw.stream.write_all(&question).await.unwrap();
     slow.until_waiting(1).await;
     peer.leaves.cancel();
+    // tidy: the time that the node gives to late questions
     tokio::time::sleep(Duration::from_millis(LAST_CALL_MS + 100)).await;
     slow.told.notify_one();
     slow.until_waiting(0).await;
@@ -242,6 +243,7 @@ async fn the_last_answer_of_a_node_that_leaves_is_not_cut() {
         } else if let Some(last) = opener.take(&mut received).unwrap() {
             break answer.open(&last.message).unwrap();
         } else {
+            // tidy: the reader is slow
             tokio::time::sleep(Duration::from_micros(200)).await;
             let read = reader.read_buf(&mut received).await.expect("it was reset");
             assert_ne!(read, 0, "it was cut");
