@@ -10,7 +10,7 @@ use hopcache_cluster::peer::server::{PeerHandler, PeerRefusal};
 use hopcache_cluster::routing::Members;
 use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
-use hopcache_engine::message::encode_answer;
+use hopcache_engine::message::{encode_answer, is_forwarded};
 use hopcache_ops::meters::Meters;
 
 use hopcache_admin::console::Console;
@@ -65,6 +65,10 @@ impl PeerHandler for PeerService {
                 answer.map_err(|why| PeerRefusal { detail: why.to_string() })
             }
         }
+    }
+
+    fn may_be_answered_at_once(&self, message: &[u8]) -> bool {
+        is_forwarded(message)
     }
 
     fn identity(&self) -> PeerIdentity {

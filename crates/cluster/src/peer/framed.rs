@@ -6,8 +6,8 @@
 //! waits: an exchange whose task is not polled again holds up no other. When the socket takes no more, or others queue
 //! as fast as one exchange writes, the connection's task ([`super::framed_peer`]) writes the rest.
 //!
-//! **Receiving.** The connection's task reads and wakes the exchange of each answer. An answer in parts is opened by its
-//! exchange, a large one off the worker.
+//! **Receiving.** The connection's task reads, opens each frame in its turn, and wakes the exchange of each answer. The
+//! exchange joins an answer in parts, a large one off the worker.
 //!
 //! **Ends.** When a connection breaks, all its exchanges fail as those of a broken connection of their own
 //! ([`super::link`] decides what is asked again). An exchange that gives up tells the peer so, as closing a connection of
@@ -23,8 +23,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::{
     COPY_INLINE_BYTES_MAX, PEER_ANSWER_BYTES_MAX, PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX,
-    PEER_IDLE_MS_MAX, PEER_QUEUED_BYTES_MAX, PEER_READ_BYTES, PEER_SEAL_INLINE_BYTES_MAX, PEER_SILENCE_MS,
-    PEER_WRITE_ROUNDS_MAX,
+    PEER_IDLE_MS_MAX, PEER_QUEUED_BYTES_MAX, PEER_READ_BYTES, PEER_SILENCE_MS, PEER_WRITE_ROUNDS_MAX,
 };
 use hopcache_engine::ports::PeerError;
 use hopcache_engine::worker::apart_if_large;
@@ -35,16 +34,18 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::auth::PeerIdentity;
-use super::frames::{Frame, FrameKind, FrameOpener, FrameSealer, PartedAnswer, SealedPart, missing_bytes};
+use super::frames::{Frame, FrameKind, FrameOpener, FrameSealer, PartedAnswer, missing_bytes};
 
 /// Why a framed exchange failed.
 #[derive(Debug, Clone)]
 pub(super) enum ExchangeFault {
     /// As many exchanges, or bytes, as there may be. Nothing was sent.
     Full,
-    /// The connection has ended. The peer may have carried the question out.
+    /// The connection was broken. The peer may have carried the question out.
     Broken(String),
-    /// A frame of the connection, or the answer, cannot be read. The peer may have carried the question out.
+    /// The connection has ended, which says nothing about the peer's process. It may have carried the question out.
+    Lost,
+    /// A frame of the connection cannot be read. The peer may have carried the question out.
     Unreadable(String),
     /// The peer leaves, and has not taken the question.
     Leaves,
@@ -57,20 +58,21 @@ pub(super) enum Ended {
     Unused,
     Broken(String),
     /// The kernel has given it up because nothing was acknowledged. That says nothing about the peer's process.
-    Unheard(String),
+    Unheard,
     /// The other side does not keep to the protocol.
     Refused(String),
 }
 
 impl Ended {
-    fn of(error: &std::io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
-                Self::Unheard(error.to_string())
-            }
-            _ => Self::Broken(error.to_string()),
-        }
+    pub(super) fn of(error: &std::io::Error) -> Self {
+        if is_unheard(error) { Self::Unheard } else { Self::Broken(error.to_string()) }
     }
+}
+
+/// Whether the network, not the peer, has ended a connection.
+pub(super) fn is_unheard(error: &std::io::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
 }
 
 /// The receiving side of a connection.
@@ -107,6 +109,8 @@ struct SendState {
     bytes: usize,
     /// The number of the last exchange.
     last: u64,
+    /// An exchange's write met this. The kernel tells the cause of an end once: whoever reads or writes next gets another.
+    write_error: Option<std::io::Error>,
     ended: Option<ExchangeFault>,
 }
 
@@ -142,6 +146,7 @@ impl FramedConnection {
             waiting: HashMap::new(),
             bytes: 0,
             last: 0,
+            write_error: None,
             ended: None,
         };
         Self {
@@ -197,11 +202,7 @@ impl FramedConnection {
         if parts.is_empty() {
             return Ok(last);
         }
-        let opening = apart_if_large(parts.bytes(), PEER_SEAL_INLINE_BYTES_MAX, move || parts.open(&last));
-        opening.await.map_err(|error| {
-            self.take_out_of_use();
-            ExchangeFault::Unreadable(format!("its answer: {error}"))
-        })
+        Ok(apart_if_large(parts.bytes(), COPY_INLINE_BYTES_MAX, move || parts.join(&last)).await)
     }
 
     /// Writes what is queued, unless somebody does so already.
@@ -217,8 +218,7 @@ impl FramedConnection {
     }
 
     /// Writes, for whoever has the duty, until nothing is left, the socket takes no more, or others have queued too
-    /// often in the meantime. After an error the connection's task writes too, gets the same error, and ends the
-    /// connection.
+    /// often in the meantime. After an error the connection's task writes too, gets an error, and ends the connection.
     fn write_queued(&self) -> std::io::Result<()> {
         let mut bytes = Vec::new();
         for _ in 0..PEER_WRITE_ROUNDS_MAX {
@@ -250,8 +250,11 @@ impl FramedConnection {
                         bytes.append(&mut state.queued);
                         state.queued = bytes;
                         drop(state);
-                        self.leave_to_task();
                         let is_blocked = error.kind() == ErrorKind::WouldBlock;
+                        if !is_blocked {
+                            self.write_met(&error);
+                        }
+                        self.leave_to_task();
                         return if is_blocked { Ok(()) } else { Err(error) };
                     }
                 }
@@ -340,16 +343,17 @@ impl FramedConnection {
     fn deliver(&self, opener: &mut FrameOpener, received: &mut BytesMut) -> Result<(), String> {
         loop {
             let unreadable = |error| format!("its frame: {error}");
-            if let Some(part) = opener.take_part(received).map_err(unreadable)? {
-                self.keep_part(part);
-                continue;
-            }
             let Some(frame) = opener.take(received).map_err(unreadable)? else { return Ok(()) };
             let Frame { exchange, kind, message } = frame;
             let waiting = {
                 let mut state = self.state.lock();
                 if exchange > state.last {
                     return Err("an answer without a question".into());
+                }
+                if kind == FrameKind::Part {
+                    drop(state);
+                    self.keep_part(exchange, message);
+                    continue;
                 }
                 state.forget(exchange)
             };
@@ -372,10 +376,8 @@ impl FramedConnection {
         }
     }
 
-    /// Keeps a part for the exchange that it names, if that still waits. An answer that is too long fails its exchange
-    /// alone.
-    fn keep_part(&self, part: SealedPart) {
-        let exchange = part.exchange;
+    /// Keeps a part for its exchange, if that still waits. An answer that is too long fails its exchange alone.
+    fn keep_part(&self, exchange: u64, part: Bytes) {
         let failed = {
             let mut state = self.state.lock();
             let Some(waiting) = state.waiting.get_mut(&exchange) else { return };
@@ -389,6 +391,19 @@ impl FramedConnection {
         let text = format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes");
         if let Some(failed) = failed {
             let _ = failed.answered.send(Err(ExchangeFault::Failed(PeerError::Refused(text))));
+        }
+    }
+
+    /// A write has met an error, which ends the connection.
+    pub(super) fn write_met(&self, error: &std::io::Error) {
+        self.state.lock().write_error.get_or_insert_with(|| clone_of(error));
+    }
+
+    /// How it has ended by its first error, which a write may have met before its task did.
+    pub(super) fn ended_first(&self, ended: Ended) -> Ended {
+        match (&self.state.lock().write_error, ended) {
+            (Some(first), Ended::Broken(_)) => Ended::of(first),
+            (_, ended) => ended,
         }
     }
 
@@ -410,15 +425,15 @@ impl FramedConnection {
             return false;
         }
         self.is_usable.store(false, Ordering::Release);
-        state.ended.get_or_insert_with(|| ExchangeFault::Broken("it was idle".into()));
+        state.ended.get_or_insert(ExchangeFault::Lost);
         true
     }
 
     /// All exchanges under way fail, and so do later ones.
     pub(super) fn end(&self, ended: &Ended) {
         let fault = match ended {
-            Ended::Unused => ExchangeFault::Broken("it was idle".into()),
-            Ended::Broken(why) | Ended::Unheard(why) => ExchangeFault::Broken(why.clone()),
+            Ended::Unused | Ended::Unheard => ExchangeFault::Lost,
+            Ended::Broken(why) => ExchangeFault::Broken(why.clone()),
             Ended::Refused(why) => ExchangeFault::Unreadable(why.clone()),
         };
         self.is_usable.store(false, Ordering::Release);
@@ -451,6 +466,10 @@ impl FramedConnection {
             self.take_out_of_use();
         }
     }
+}
+
+fn clone_of(error: &std::io::Error) -> std::io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
 }
 
 /// Writes what is queued when it is dropped. An exchange that is dropped before it has written does so as well.

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::PeerPath;
 use super::auth::{ClusterKey, FRAMES_PROTOCOL, HELLO_HEADER, Hello, open_welcome};
 use super::connections::{Connector, watch_peer};
-use super::framed::{Ended, FramedConnection, Reading};
+use super::framed::{Ended, FramedConnection, Reading, is_unheard};
 use super::frames::FrameKeys;
 
 /// Why there is no framed connection.
@@ -88,6 +88,7 @@ async fn serve(opened: Arc<Opened>, connector: Arc<Connector>, key: Arc<ClusterK
             let connection = Arc::new(connection);
             let _ = opened.set(Ok(Arc::downgrade(&connection)));
             let ended = connection.read(reading).await;
+            let ended = connection.ended_first(ended);
             if matches!(ended, Ended::Broken(_)) && connection.was_used() {
                 connector.note_broken();
             }
@@ -104,7 +105,10 @@ async fn open(
 ) -> Result<(FramedConnection, Reading), OpenFault> {
     let mut stream = connector.connect().await.map_err(OpenFault::Failed)?;
     watch_peer(&stream);
-    let broken = |error: std::io::Error| OpenFault::Broken(error.to_string());
+    let broken = |error: std::io::Error| match is_unheard(&error) {
+        true => OpenFault::Failed(PeerError::TimedOut),
+        false => OpenFault::Broken(error.to_string()),
+    };
     let hello = Hello::new(me);
     let request = format!(
         "GET {} HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: {FRAMES_PROTOCOL}\r\n{HELLO_HEADER}: {}\r\n\r\n",

@@ -35,7 +35,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::AuthError;
-use super::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer, length_part};
+use super::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer};
 use super::server::{PeerHandler, PeerRefusal};
 
 /// A connection whose sender was welcomed, and has proved nothing yet.
@@ -113,7 +113,6 @@ impl Answers {
     /// Queues an answer of a task, in parts, each when there is room.
     async fn answer(&self, exchange: u64, last: FrameKind, answer: &[u8]) {
         let mut rest = answer;
-        let mut length = (answer.len() > PEER_FRAME_BYTES_MAX).then(|| length_part(answer.len()));
         loop {
             let room = self.room.notified();
             let mut room = pin!(room);
@@ -123,9 +122,6 @@ impl Answers {
                 let mut state = self.state.lock();
                 let has_room = state.queued.len() < PEER_ANSWERS_QUEUED_BYTES_MAX;
                 if has_room {
-                    if let Some(length) = length.take() {
-                        state.append(exchange, FrameKind::Part, &length);
-                    }
                     state.append(exchange, if more.is_empty() { last } else { FrameKind::Part }, part);
                     if more.is_empty() {
                         state.forget(exchange);
@@ -282,11 +278,13 @@ impl<S: PeerHandler> Serving<S> {
                 return Ok(());
             }
         }
+        let at_once = self.service.may_be_answered_at_once(&message);
         let (service, sender) = (Arc::clone(&self.service), self.sender.clone());
         // After a panic nothing of the question is used again, as after one in a task.
         let asked = AssertUnwindSafe(async move { service.ask(&sender, message).await });
         let mut asked = Box::pin(asked.catch_unwind());
-        let waits = match futures_util::poll!(asked.as_mut()) {
+        let polled = if at_once { futures_util::poll!(asked.as_mut()) } else { Poll::Pending };
+        let waits = match polled {
             Poll::Ready(answered) => {
                 let (kind, answer) = of_handler(answered);
                 if answer.len() <= PEER_FRAME_BYTES_MAX {

@@ -8,12 +8,8 @@
 //! its place among the frames of its direction, from 1, and is not sent. So a frame that is repeated, left out, moved,
 //! changed, or taken from another connection does not open, and the connection ends. The tag covers the head too.
 //!
-//! An answer that one frame does not hold begins with a part that has its length (8 bytes); parts of its bytes follow. The
-//! parts are opened together when the last has come ([`PartedAnswer`]). Until then nothing proves that a part belongs to
-//! the answer that its head names. A part that was turned to another answer does not open there, and the length of its
-//! own answer is wrong.
-
-use std::sync::Arc;
+//! An answer that one frame does not hold goes in parts of `PEER_FRAME_BYTES_MAX` bytes each, and its last frame has the rest
+//! ([`PartedAnswer`]). Each part is opened in its turn, as every frame.
 
 use bytes::{Buf, Bytes, BytesMut};
 use hopcache_core::limits::{PEER_ANSWER_BYTES_MAX, PEER_FRAME_BYTES_MAX};
@@ -33,7 +29,7 @@ pub enum FrameKind {
     Question = 1,
     /// The sender of this question no longer waits for its answer.
     GivenUp = 2,
-    /// A part of an answer; more comes. The first has the answer's length.
+    /// A part of an answer; more comes.
     Part = 3,
     /// An answer, or its last part.
     Answer = 4,
@@ -113,7 +109,7 @@ impl FrameSealer {
 
 /// Opens the frames of one direction, in the order in which they were sealed.
 pub struct FrameOpener {
-    key: Arc<LessSafeKey>,
+    key: LessSafeKey,
     opened: u64,
 }
 
@@ -127,7 +123,7 @@ struct Head {
 
 impl FrameOpener {
     fn new(key: LessSafeKey) -> Self {
-        Self { key: Arc::new(key), opened: 0 }
+        Self { key, opened: 0 }
     }
 
     /// Takes the next frame, if all of it was received.
@@ -142,18 +138,6 @@ impl FrameOpener {
         let message = Bytes::copy_from_slice(opened);
         received.advance(bytes);
         Ok(Some(Frame { exchange, kind, message }))
-    }
-
-    /// Takes the next frame without opening it, if all of it was received and it is a part.
-    pub(super) fn take_part(&mut self, received: &mut BytesMut) -> Result<Option<SealedPart>, AuthError> {
-        match next(received)? {
-            Some(Head { exchange, kind: FrameKind::Part, bytes }) => {
-                self.opened += 1;
-                let sealed = received.split_to(bytes);
-                Ok(Some(SealedPart { exchange, place: self.opened, sealed, key: Arc::clone(&self.key) }))
-            }
-            _ => Ok(None),
-        }
     }
 }
 
@@ -186,31 +170,17 @@ fn open<'a>(key: &LessSafeKey, place: u64, frame: &'a mut [u8]) -> Result<&'a [u
     opened.map(|message| &*message).map_err(|_| AuthError::Forged)
 }
 
-/// A part of an answer, which was not opened.
-pub(super) struct SealedPart {
-    /// What its head says.
-    pub(super) exchange: u64,
-    place: u64,
-    sealed: BytesMut,
-    key: Arc<LessSafeKey>,
-}
-
 /// An answer in parts.
 #[derive(Default)]
 pub(super) struct PartedAnswer {
-    sealed: Vec<SealedPart>,
+    parts: Vec<Bytes>,
     /// The bytes of all parts.
     bytes: usize,
 }
 
-/// The first part of an answer of so many bytes.
-pub(super) fn length_part(bytes: usize) -> [u8; 8] {
-    (bytes as u64).to_be_bytes()
-}
-
 impl PartedAnswer {
     pub(super) fn is_empty(&self) -> bool {
-        self.sealed.is_empty()
+        self.parts.is_empty()
     }
 
     /// The bytes of its parts.
@@ -218,27 +188,21 @@ impl PartedAnswer {
         self.bytes
     }
 
-    /// Keeps a part. Returns whether the answer is not too long.
-    pub(super) fn keep(&mut self, part: SealedPart) -> bool {
-        self.bytes += part.sealed.len() - FRAME_OVERHEAD_BYTES;
-        self.sealed.push(part);
-        self.bytes <= PEER_ANSWER_BYTES_MAX
+    /// Keeps a part. Returns whether it may be one: a part fills its frame, so there are few, and the answer is not too long.
+    pub(super) fn keep(&mut self, part: Bytes) -> bool {
+        let may_be = part.len() == PEER_FRAME_BYTES_MAX && self.bytes + part.len() <= PEER_ANSWER_BYTES_MAX;
+        if may_be {
+            self.bytes += part.len();
+            self.parts.push(part);
+        }
+        may_be
     }
 
-    /// The whole answer. About 1 ms for each MiB.
-    pub(super) fn open(self, last: &[u8]) -> Result<Bytes, AuthError> {
-        let mut parts = self.sealed.into_iter();
-        let mut first = parts.next().ok_or(AuthError::Malformed)?;
-        let length = open(&first.key, first.place, &mut first.sealed)?;
-        let whole_bytes = self.bytes - length.len() + last.len();
-        if *length != length_part(whole_bytes) {
-            return Err(AuthError::Malformed);
-        }
-        let mut answer = Vec::with_capacity(whole_bytes);
-        for mut part in parts {
-            answer.extend_from_slice(open(&part.key, part.place, &mut part.sealed)?);
-        }
+    /// The whole answer.
+    pub(super) fn join(self, last: &[u8]) -> Bytes {
+        let mut answer = Vec::with_capacity(self.bytes + last.len());
+        self.parts.iter().for_each(|part| answer.extend_from_slice(part));
         answer.extend_from_slice(last);
-        Ok(answer.into())
+        answer.into()
     }
 }

@@ -164,6 +164,7 @@ impl PeerLink {
                 Err(ExchangeFault::Full) => return None,
                 Err(ExchangeFault::Failed(error)) => return Some(Err(error)),
                 Err(ExchangeFault::Broken(why)) => PeerError::Gone(why),
+                Err(ExchangeFault::Lost) => PeerError::TimedOut,
                 Err(ExchangeFault::Unreadable(why)) => PeerError::Refused(why),
                 Err(ExchangeFault::Leaves) => PeerError::Gone("it leaves".into()),
             };

@@ -46,6 +46,11 @@ use super::sessions::{OpenedMessage, Sessions};
 pub trait PeerHandler: Send + Sync + 'static {
     /// Answers a message of another node, also a purge of memory copies. It never forwards the message.
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
+    /// Whether its answer may be tried in the task that reads all questions of a framed connection: a hit then costs no task of
+    /// its own, and what takes long would hold up the others.
+    fn may_be_answered_at_once(&self, _message: &[u8]) -> bool {
+        true
+    }
     /// This node's card and ring epoch.
     fn identity(&self) -> PeerIdentity;
     /// A message did not prove the cluster key. The handler counts it.

@@ -12,7 +12,7 @@ pub const PEER_ANSWER_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX + (1 << 20);
 /// Largest answer to a probe, in bytes: an identity takes some hundred, and the answering side may be a stranger.
 pub const PEER_WELCOME_BYTES_MAX: usize = 4 << 10;
 /// Above this size, sealing and opening (about 1 ms for each MiB) leave the async workers. Only a large answer on a framed
-/// connection is sealed on them, frame by frame: less than this, then it waits for room.
+/// connection is sealed and opened on them, frame by frame: sealed less than this, then it waits for room; opened as it comes.
 pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 256 << 10;
 /// Peer sessions with a window on one node: twice the members, so that a rolling restart of all fits.
 pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
@@ -60,9 +60,11 @@ pub const PEER_SILENCE_MS: u64 = 200;
 const _: () = assert!(PEER_SILENCE_MS < FIELDS_ASK_MS && PEER_SILENCE_MS < HANDOVER_ASK_MS);
 /// The kernel ends a framed connection on which the peer has acknowledged nothing for this time: its exchanges are asked
 /// once more on another, and do not wait for their own ends.
-pub const PEER_UNACKNOWLEDGED_MS_MAX: u64 = 1_500;
-/// A framed connection that was silent for this time is probed by the kernel, once a second: nothing that was sent waits
-/// there for an acknowledgement.
-pub const PEER_KEEPALIVE_AFTER_S: u64 = 5;
+pub const PEER_UNACKNOWLEDGED_MS_MAX: u64 = 4_000;
+/// A framed connection that was silent for this time is probed by the kernel, and then once a second: nothing that was sent
+/// waits there for an acknowledgement. Linux ends it when a probe is unanswered and the bound above has passed since anything
+/// came, so three probes are lost before that.
+pub const PEER_KEEPALIVE_AFTER_S: u64 = 1;
+const _: () = assert!(PEER_UNACKNOWLEDGED_MS_MAX >= (PEER_KEEPALIVE_AFTER_S + 3) * 1_000);
 /// A peer's message must be complete within this time after its head (FAULTS F31: slow body 10 s).
 pub const PEER_BODY_MS_MAX: u64 = 10_000;

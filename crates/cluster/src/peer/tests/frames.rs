@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::{
-    IDLE_TIMEOUT_MS, LAST_CALL_MS, PEER_ANSWERS_QUEUED_BYTES_MAX, PEER_ANSWERS_TOGETHER_MAX,
-    PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX, PEER_IDLE_MS_MAX,
+    IDLE_TIMEOUT_MS, LAST_CALL_MS, PEER_ANSWER_BYTES_MAX, PEER_ANSWERS_QUEUED_BYTES_MAX,
+    PEER_ANSWERS_TOGETHER_MAX, PEER_EXCHANGE_BYTES_MAX, PEER_EXCHANGES_MAX, PEER_FRAME_BYTES_MAX,
+    PEER_IDLE_MS_MAX,
 };
 use hopcache_net::upgrade::UpgradedProtocol;
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +21,9 @@ use super::framed::{LARGE_BYTES, Slow, start};
 use super::harness::{Peer, key, name, who};
 use crate::peer::PeerPath;
 use crate::peer::auth::{AuthError, FRAMES_PROTOCOL, HELLO_HEADER, Hello, SessionId, open_welcome};
+use crate::peer::framed::{Ended, ExchangeFault, FramedConnection};
 use crate::peer::framed_server::FramedSession;
-use crate::peer::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer, PartedAnswer, length_part};
+use crate::peer::frames::{Frame, FrameKeys, FrameKind, FrameOpener, FrameSealer, PartedAnswer};
 use crate::peer::sessions::Sessions;
 
 /// A framed connection that the test drives by hand.
@@ -238,10 +240,12 @@ async fn the_last_answer_of_a_node_that_leaves_is_not_cut() {
     writer.write_all(&late).await.unwrap();
     let mut answer = PartedAnswer::default();
     let opened = loop {
-        if let Some(part) = opener.take_part(&mut received).unwrap() {
-            assert!(answer.keep(part));
-        } else if let Some(last) = opener.take(&mut received).unwrap() {
-            break answer.open(&last.message).unwrap();
+        if let Some(frame) = opener.take(&mut received).unwrap() {
+            if frame.kind == FrameKind::Part {
+                assert!(answer.keep(frame.message));
+                continue;
+            }
+            break answer.join(&frame.message);
         } else {
             // tidy: the reader is slow
             tokio::time::sleep(Duration::from_micros(200)).await;
@@ -252,35 +256,71 @@ async fn the_last_answer_of_a_node_that_leaves_is_not_cut() {
     assert_eq!(opened, vec![b'l'; LARGE_BYTES]);
 }
 
-/// An answer in parts opens as it was sealed, and not with a part too few, in another place, or of another answer.
+/// A part that was turned to another exchange by its head, or left out, ends the connection: the tail of an answer is never taken for
+/// the whole.
 #[test]
 fn an_answer_in_parts_is_whole_or_not_read() {
-    let open = |spoil: fn(&mut Vec<Vec<u8>>), left_out: Option<usize>| {
+    let part = vec![b'p'; PEER_FRAME_BYTES_MAX];
+    let read = |spoil: fn(&mut Vec<Vec<u8>>)| {
         let (mut sealer, mut opener) = ends();
-        let messages: [&[u8]; 4] = [&length_part(9), b"one", b"two", b"six"];
         let mut frames = Vec::new();
-        for message in messages {
+        for (kind, message) in
+            [(FrameKind::Part, &part[..]), (FrameKind::Part, &part), (FrameKind::Answer, b"rest")]
+        {
             let mut frame = Vec::new();
-            sealer.append(1, FrameKind::Part, message, &mut frame);
+            sealer.append(1, kind, message, &mut frame);
             frames.push(frame);
         }
         spoil(&mut frames);
         let mut received = BytesMut::from(&frames.concat()[..]);
-        let mut parts: Vec<_> = std::iter::from_fn(|| opener.take_part(&mut received).unwrap()).collect();
-        left_out.map(|place| parts.remove(place));
         let mut answer = PartedAnswer::default();
-        assert!(parts.into_iter().all(|part| answer.keep(part)));
-        answer.open(b"")
+        loop {
+            let Frame { kind, message, .. } = opener.take(&mut received)?.expect("a frame");
+            if kind != FrameKind::Part {
+                return Ok(answer.join(&message));
+            }
+            assert!(answer.keep(message));
+        }
     };
-    assert_eq!(open(|_| (), None).unwrap(), "onetwosix");
-    // As if its head had named another answer.
-    for left_out in 0..4 {
-        assert_eq!(open(|_| (), Some(left_out)), Err(AuthError::Malformed), "without {left_out}");
+    assert_eq!(read(|_| ()).unwrap(), [&part[..], &part, b"rest"].concat());
+    let spoils: [fn(&mut Vec<Vec<u8>>); 4] = [
+        |frames| drop(frames.remove(0)),
+        |frames| frames.swap(0, 2),
+        // The last byte of the exchange's number.
+        |frames| frames[0][11] ^= 2,
+        |frames| frames.iter_mut().take(2).for_each(|frame| frame[11] ^= 2),
+    ];
+    for spoil in spoils {
+        assert_eq!(read(spoil), Err(AuthError::Forged));
     }
-    assert_eq!(open(|frames| frames.swap(1, 2), None), Err(AuthError::Forged));
-    // The last byte of the exchange's number.
-    assert_eq!(open(|frames| frames[2][11] ^= 2, None), Err(AuthError::Forged));
-    assert_eq!(open(Vec::clear, None), Err(AuthError::Malformed));
+}
+
+/// I9: parts fill their frames, so an answer has few.
+#[test]
+fn an_answer_has_a_bound_of_parts() {
+    let mut answer = PartedAnswer::default();
+    assert!(!answer.keep(Bytes::new()) && !answer.keep(Bytes::from_static(b"x")) && answer.is_empty());
+    let part = Bytes::from(vec![0; PEER_FRAME_BYTES_MAX]);
+    let kept = (0..).take_while(|_| answer.keep(part.clone())).count();
+    assert_eq!(kept, PEER_ANSWER_BYTES_MAX / PEER_FRAME_BYTES_MAX);
+}
+
+/// I7: an end that the network has made is no sign of a dead process, also where a write has met it and the connection's task meets
+/// another error.
+#[tokio::test]
+async fn what_the_network_has_ended_says_nothing_of_the_peer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (_reader, writer) = stream.into_split();
+    let connection = FramedConnection::new(who("node-b", 1), writer, ends().0);
+    let unheard = Ended::of(&std::io::ErrorKind::TimedOut.into());
+    let (answer, ()) = tokio::join!(connection.ask(b"q"), async { connection.end(&unheard) });
+    assert!(matches!(answer, Err(ExchangeFault::Lost)), "{answer:?}");
+    for (first, is_broken) in [(None, true), (Some(std::io::ErrorKind::TimedOut), false)] {
+        first.into_iter().for_each(|kind| connection.write_met(&kind.into()));
+        let ended = connection.ended_first(Ended::Broken("closed by the peer".into()));
+        assert_eq!(matches!(ended, Ended::Broken(_)), is_broken);
+    }
 }
 
 fn ends() -> (FrameSealer, FrameOpener) {

@@ -146,6 +146,13 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
     }
 }
 
+/// Whether it is a client's request, which is a hit in most cases. Any other question may take a worker longer (a purge walks through
+/// memory).
+#[must_use]
+pub fn is_forwarded(question: &[u8]) -> bool {
+    matches!(question, [WIRE_VERSION, KIND_ASK, ..])
+}
+
 /// The bytes of an answer.
 #[must_use]
 pub fn encode_answer<T: Serialize + ?Sized>(answer: &T) -> Bytes {
