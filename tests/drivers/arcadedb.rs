@@ -42,7 +42,7 @@ impl ArcadeDb {
             "bolt.host=127.0.0.1".to_owned(),
             format!("bolt.port={}", ports[0]),
         ];
-        let log = std::fs::File::create(home.path().join("log")).unwrap();
+        let log = std::fs::File::create(home.path().join("output")).unwrap();
         let child = Command::new(package.join("jre/bin/java"))
             .current_dir(home.path())
             .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
@@ -56,7 +56,7 @@ impl ArcadeDb {
             .unwrap();
         let bolt = SocketAddr::from(([127, 0, 0, 1], ports[0]));
         let server = Self { child, bolt, _home: home };
-        let log = server._home.path().join("log");
+        let log = server._home.path().join("output");
         until("ArcadeDB is up", UP_MAX, async || {
             std::fs::read_to_string(&log).is_ok_and(|log| log.contains("ArcadeDB Server started"))
         })
@@ -90,9 +90,8 @@ fn installed() -> PathBuf {
 }
 
 async fn ask(node: &Lone, statement: &str, parameters: Value) -> Reply {
-    let head = format!("{}content-type: application/json\r\n", http::basic("root", PASSWORD));
     let body = json!({"statement": statement, "parameters": parameters}).to_string();
-    let request = http::post("/db/neo4j/query/v2", &head, &body);
+    let request = http::post("/db/neo4j/query/v2", &http::basic("root", PASSWORD), &body);
     http::ask(node.addrs.client, &request).await.unwrap()
 }
 
@@ -110,7 +109,7 @@ async fn reads_of_a_server_that_is_no_neo4j_are_cached_by_their_words() {
     }
     let read = "MATCH (n:User {id: $id}) RETURN n.name AS name";
     let first = ask(&node, read, json!({"id": 1})).await;
-    assert!(first.header("cache-status").contains("fwd=miss; stored"), "{first}");
+    assert!(first.header("cache-status").contains("; stored"), "{first}");
     assert_eq!(first.value(), "Ada");
     let second = ask(&node, read, json!({"id": 1})).await;
     assert!(second.is_hit(), "{second}");
