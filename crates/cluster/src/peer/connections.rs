@@ -68,11 +68,15 @@ enum ConnectionFault {
 fn of_connect(error: &std::io::Error) -> PeerError {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => PeerError::Gone(error.to_string()),
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::TimedOut => {
-            PeerError::TimedOut
-        }
+        _ if is_unheard(error) => PeerError::TimedOut,
         _ => PeerError::Refused(format!("this node cannot connect: {error}")),
     }
+}
+
+/// Whether the network, not the peer, has ended a connection or prevented one.
+pub(super) fn is_unheard(error: &std::io::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
 }
 
 /// Has the kernel end a framed connection whose packets are lost. Many exchanges share it, and would all wait for their

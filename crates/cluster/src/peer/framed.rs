@@ -34,6 +34,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::auth::PeerIdentity;
+use super::connections::is_unheard;
 use super::frames::{Frame, FrameKind, FrameOpener, FrameSealer, PartedAnswer, missing_bytes};
 
 /// Why a framed exchange failed.
@@ -67,12 +68,6 @@ impl Ended {
     pub(super) fn of(error: &std::io::Error) -> Self {
         if is_unheard(error) { Self::Unheard } else { Self::Broken(error.to_string()) }
     }
-}
-
-/// Whether the network, not the peer, has ended a connection.
-pub(super) fn is_unheard(error: &std::io::Error) -> bool {
-    let kind = error.kind();
-    matches!(kind, ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
 }
 
 /// The receiving side of a connection.
@@ -109,8 +104,8 @@ struct SendState {
     bytes: usize,
     /// The number of the last exchange.
     last: u64,
-    /// An exchange's write met this. The kernel tells the cause of an end once: whoever reads or writes next gets another.
-    write_error: Option<std::io::Error>,
+    /// An exchange's write has met an end by the network. The kernel tells that once: whoever reads or writes next gets another error.
+    was_unheard: bool,
     ended: Option<ExchangeFault>,
 }
 
@@ -146,7 +141,7 @@ impl FramedConnection {
             waiting: HashMap::new(),
             bytes: 0,
             last: 0,
-            write_error: None,
+            was_unheard: false,
             ended: None,
         };
         Self {
@@ -388,7 +383,8 @@ impl FramedConnection {
             state.forget(exchange)
         };
         drop(Write(self));
-        let text = format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes");
+        let text =
+            format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes, or parts that fill no frame");
         if let Some(failed) = failed {
             let _ = failed.answered.send(Err(ExchangeFault::Failed(PeerError::Refused(text))));
         }
@@ -396,14 +392,14 @@ impl FramedConnection {
 
     /// A write has met an error, which ends the connection.
     pub(super) fn write_met(&self, error: &std::io::Error) {
-        self.state.lock().write_error.get_or_insert_with(|| clone_of(error));
+        self.state.lock().was_unheard |= is_unheard(error);
     }
 
-    /// How it has ended by its first error, which a write may have met before its task did.
+    /// How it has ended, also if a write has met that before its task did.
     pub(super) fn ended_first(&self, ended: Ended) -> Ended {
-        match (&self.state.lock().write_error, ended) {
-            (Some(first), Ended::Broken(_)) => Ended::of(first),
-            (_, ended) => ended,
+        match ended {
+            Ended::Broken(_) if self.state.lock().was_unheard => Ended::Unheard,
+            ended => ended,
         }
     }
 
@@ -466,10 +462,6 @@ impl FramedConnection {
             self.take_out_of_use();
         }
     }
-}
-
-fn clone_of(error: &std::io::Error) -> std::io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
 }
 
 /// Writes what is queued when it is dropped. An exchange that is dropped before it has written does so as well.

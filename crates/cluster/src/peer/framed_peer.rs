@@ -16,8 +16,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::PeerPath;
 use super::auth::{ClusterKey, FRAMES_PROTOCOL, HELLO_HEADER, Hello, open_welcome};
-use super::connections::{Connector, watch_peer};
-use super::framed::{Ended, FramedConnection, Reading, is_unheard};
+use super::connections::{Connector, is_unheard, watch_peer};
+use super::framed::{Ended, FramedConnection, Reading};
 use super::frames::FrameKeys;
 
 /// Why there is no framed connection.

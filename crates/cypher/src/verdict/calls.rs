@@ -11,23 +11,16 @@ use crate::procedures::only_reads;
 /// The verdict on all calls in the text, and the name of the call that decides it.
 pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (TextVerdict, Option<Range<usize>>) {
     let mut of_params = None;
-    let mut index = 0;
-    while index < view.tokens.len() {
-        let (name, reason) = if let Some(end) = procedure_name(view, index) {
-            let is_allowed = is_allowed(view, index + 1, end, allowed);
-            (index + 1..end, if is_allowed { None } else { Some(BypassReason::Procedure) })
-        } else if view.is_name(index) {
-            let name = index..view.chain_end(index);
-            let is_call = view.is(name.end, '(');
-            let reason = if is_call { function(view, &name, (allowed, &mut of_params)) } else { None };
-            (name, reason)
+    for Call { name, is_procedure } in calls(view) {
+        let reason = if is_procedure {
+            let is_allowed = is_allowed(view, name.start, name.end, allowed);
+            if is_allowed { None } else { Some(BypassReason::Procedure) }
         } else {
-            (index..index + 1, None)
+            function(view, &name, (allowed, &mut of_params))
         };
         if let Some(reason) = reason {
             return (TextVerdict::Bypass(reason), Some(name));
         }
-        index = name.end.max(index + 1);
     }
     let verdict =
         if of_params.is_some() { TextVerdict::PerhapsReadOfParams } else { TextVerdict::PerhapsRead };
@@ -37,18 +30,35 @@ pub(super) fn judge(view: View<'_>, allowed: &Allowed) -> (TextVerdict, Option<R
 /// Whether each function that the text calls is on a list of this crate.
 pub(super) fn knows_functions(view: View<'_>) -> bool {
     let allowed = Allowed::default();
+    let reason = |name: &Range<usize>| function(view, name, (&allowed, &mut None));
+    calls(view).all(|call| call.is_procedure || reason(&call.name) != Some(BypassReason::UnknownFunction))
+}
+
+/// A call, by the tokens of its name.
+struct Call {
+    name: Range<usize>,
+    is_procedure: bool,
+}
+
+/// What the text calls, in order, and keywords before a bracket, which [`function`] tells apart.
+fn calls(view: View<'_>) -> impl Iterator<Item = Call> {
     let mut index = 0;
-    while index < view.tokens.len() {
-        let end = procedure_name(view, index)
-            .unwrap_or_else(|| if view.is_name(index) { view.chain_end(index) } else { index + 1 });
-        let name = index..end;
-        let is_call = procedure_name(view, index).is_none() && view.is_name(index) && view.is(end, '(');
-        if is_call && function(view, &name, (&allowed, &mut None)) == Some(BypassReason::UnknownFunction) {
-            return false;
+    std::iter::from_fn(move || {
+        while index < view.tokens.len() {
+            if let Some(end) = procedure_name(view, index) {
+                let name = index + 1..end;
+                index = end;
+                return Some(Call { name, is_procedure: true });
+            }
+            let is_name = view.is_name(index);
+            let name = index..if is_name { view.chain_end(index) } else { index + 1 };
+            index = name.end;
+            if is_name && view.is(name.end, '(') {
+                return Some(Call { name, is_procedure: false });
+            }
         }
-        index = end;
-    }
-    true
+        None
+    })
 }
 
 /// The end of the name of the procedure that is called at `index`; `None` if none is called.

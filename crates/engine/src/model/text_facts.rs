@@ -16,6 +16,7 @@ use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_cypher::tags::anchored::{AnchoredWrite, ReadShape};
 use hopcache_cypher::tags::{Volatility, WriteEffects};
+use hopcache_cypher::verdict::calls_known_functions;
 use hopcache_learning::in_vain::ConsideredInVain;
 
 use crate::model::origin_run::Parts;
@@ -132,6 +133,7 @@ struct TextWrites {
     may_name_graph: bool,
     changes_rights: bool,
     may_call: bool,
+    calls_known_functions: bool,
     may_be_in_batches: bool,
     /// `None` if parameters decide it.
     effects: Option<WriteEffects>,
@@ -198,6 +200,11 @@ impl TextFacts {
         self.writes().may_call
     }
 
+    /// Whether each function that it calls is on a list: another one may do something outside of the graph.
+    pub(crate) fn calls_known_functions(&self) -> bool {
+        self.writes().calls_known_functions
+    }
+
     /// Whether parts of it may be committed before its end.
     #[must_use]
     pub fn parts(&self, params: &[u8]) -> Parts {
@@ -233,6 +240,7 @@ impl TextFacts {
             may_name_graph: may_name_graph(text),
             changes_rights: may_change_rights(text),
             may_call: may_call_procedure(text),
+            calls_known_functions: calls_known_functions(text),
             may_be_in_batches: may_be_in_batches(text),
             effects: WriteEffects::of_text(text),
             forms: WriteForms::default(),

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::MonoTime;
 use hopcache_core::turns::RunClass;
-use hopcache_cypher::verdict::calls_known_functions;
 
 use crate::fetch::Verdict;
 use crate::model::ask::Ask;
@@ -90,7 +89,7 @@ impl Path {
     /// do something outside of the graph, as a procedure may: only the next request streams it, by its first run.
     pub(super) fn may_run_again(&self, ask: &Ask) -> bool {
         let is_for_cache = !matches!(self.fetch.classifier().verdict(&ask.query), Verdict::Bypass(_));
-        is_for_cache || calls_known_functions(&ask.query.statement)
+        is_for_cache || ask.query.facts().calls_known_functions()
     }
 
     /// Runs a read whose result nobody can hold, for the one client that takes its records as they come by `ask.live`. If the run

@@ -62,9 +62,9 @@ use crate::front::FrontShared;
 use crate::front::request_cache::{RequestCache, sweep_for_ever};
 use hopcache_state::node_state::NodeState;
 
-/// The agent if Neo4j has not sent its own. Drivers read the version of it.
 /// The newest version of Neo4j 5: spoken with clients while it is not known what Neo4j speaks, and before the sample graph.
 const WITHOUT_NEO4J: Version = Version::new(5, 8);
+/// The agent if Neo4j has not sent its own. Drivers read the version of it.
 const AGENT_DEFAULT: &str = "Neo4j/5.26.0";
 
 /// The Bolt listener's state.
