@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::command::{SIMULATION, finish, target};
 use crate::services::{self, install};
@@ -17,6 +17,8 @@ pub(crate) const BENCHMARKS: &str = "hopcache-bench";
 pub(crate) const TRIALS: &str = "hopcache-trials";
 /// The benchmark whose clients are an official driver.
 const APPLICATIONS: &str = "apps";
+/// The data and the traffic of four applications.
+const TRAFFIC: &str = "crates/bench/apps/traffic.tar.gz";
 /// Names the folder whose `node_modules` holds the driver.
 const DRIVER: &str = "HOPCACHE_BENCH_DRIVER";
 /// Seeds of `full`: enough for every fault and every outcome to occur. Two of five seeds have nodes that come and go; these take five
@@ -53,13 +55,22 @@ fn build_debug(root: &Path, program: &str) -> Result<PathBuf> {
     Ok(target(root).join("debug").join(program))
 }
 
-/// A benchmark. `apps` gets what it needs beside the programs: a driver, Redis and Neo4j. They are stopped if they did not run before.
+/// A benchmark. `apps` gets what it needs beside the programs ([`applications`]).
 pub(crate) fn bench(root: &Path, args: &[String]) -> Result<()> {
     if args.first().is_none_or(|name| name != APPLICATIONS) || args.iter().any(|arg| arg == "--help") {
         return run(root, BENCHMARKS, args);
     }
-    let (debug_flag, args): (Vec<String>, Vec<String>) =
+    applications(root, args, &[])
+}
+
+/// The benchmark of applications, with a driver, the repository's traffic unless `args` name another, and Redis and Neo4j. These are
+/// stopped if they did not run before. `variables` are for the program and the nodes that it starts.
+pub(crate) fn applications(root: &Path, args: &[String], variables: &[(&str, &str)]) -> Result<()> {
+    let (debug_flag, mut args): (Vec<String>, Vec<String>) =
         args.iter().cloned().partition(|arg| arg == "--debug");
+    if !args.iter().any(|arg| arg == "--data" || arg.starts_with("--data=")) {
+        args.extend(["--data".to_owned(), traffic(root)?.display().to_string()]);
+    }
     let build = if debug_flag.is_empty() { build_release } else { build_debug };
     let file = build(root, BENCHMARKS)?;
     let driver = drivers::javascript(root)?;
@@ -67,8 +78,19 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> Result<()> {
     let environment = services::up(root)?;
     let mut program = Command::new(file);
     program.current_dir(root).args(args).envs(environment.variables()).env(DRIVER, driver);
+    program.envs(variables.iter().copied());
     let measured = finish(&mut program, BENCHMARKS);
     if ran { measured } else { services::down(root).and(measured) }
+}
+
+/// The folder of the repository's traffic, unpacked.
+fn traffic(root: &Path) -> Result<PathBuf> {
+    let folder = target(root).join("bench-apps").join("data");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(root.join(TRAFFIC)).arg("-C").arg(&folder);
+    finish(&mut tar, "tar")?;
+    Ok(folder)
 }
 
 /// Faults on real processes. `--debug` takes the builds of the tests.

@@ -39,3 +39,11 @@ pub(crate) const SIMULATION: [&str; 2] = ["--profile", "simulation"];
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
 }
+
+/// The target triple that cargo builds for by default.
+pub(crate) fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc -vV names no host")
+}

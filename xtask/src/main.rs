@@ -17,6 +17,7 @@ mod images;
 mod lanes;
 mod lines;
 mod other_stores;
+mod pgo;
 mod sbom;
 mod seeded;
 mod services;
@@ -113,6 +114,13 @@ enum Task {
     /// Make a release's files in target/dist-archives: an archive for each platform, a Debian package, a bill of
     /// materials, checksums. Takes three builds with the profile `release`.
     Dist(dist::Options),
+    /// Build hopcache as it is published, optimised by the profile in the repository, and print its path. `--train` makes the profile
+    /// anew: an instrumented build answers the traffic of the applications (ten minutes; deletes all that the Neo4j of `services` holds).
+    Pgo {
+        /// Make the profile, and build nothing with it.
+        #[arg(long)]
+        train: bool,
+    },
     /// Run seeds with faults in the simulator, which checks the promises after every step: `--seed S`, `--seeds N` (with `--cover yes`
     /// every fault and outcome has to occur), `--replay FILE`, `--minimise S`; without arguments 10,000 seeds. `--seeded` builds in each
     /// seeded bug, and shows that a checker catches it.
@@ -176,6 +184,8 @@ fn run(cli: Cli) -> Result<()> {
         Task::Reference => book::write_reference(&root),
         Task::Sbom => sbom::run(&root),
         Task::Dist(options) => dist::run(&root, &options),
+        Task::Pgo { train: false } => pgo::build(&root),
+        Task::Pgo { train: true } => pgo::train(&root),
         Task::Sim { args } => bench::sim(&root, &args),
         Task::Chaos { args } => bench::chaos(&root, &args),
         Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),

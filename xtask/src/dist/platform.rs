@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::command::{finish, target};
+use crate::pgo;
 use crate::services::install::{self, Tool};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,7 +48,7 @@ impl Platform {
             &format!("rustup target add {triple}"),
         )?;
         let mut cargo = Command::new("cargo");
-        cargo.env("HOPCACHE_COMMIT", commit);
+        cargo.env("HOPCACHE_COMMIT", commit).env("RUSTFLAGS", pgo::flags(root)?);
         cargo.current_dir(root).args(["build", "--locked", "--package", "hopcache", "--bin", "hopcache"]);
         cargo.args(["--profile", profile, "--target", triple]);
         if let Some(linker) = linker {

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::docker;
 use super::root::Image;
-use crate::command::finish;
+use crate::command::{finish, host};
+use crate::pgo;
 
 const NAME: &str = "hopcache:dev";
 /// A second name of the image, which the compose file and `tests/containers` use.
@@ -48,7 +49,7 @@ impl ImageBuild {
                 // With an explicit target, the flags of the static build do not reach build scripts and macros.
                 let target = host()?;
                 cargo
-                    .env("RUSTFLAGS", "-C target-feature=+crt-static")
+                    .env("RUSTFLAGS", format!("-C target-feature=+crt-static {}", pgo::flags(root)?))
                     .args(["build", "--quiet", "--package", "hopcache", "--bin", "hopcache"])
                     .args(["--profile", PROFILE, "--target", &target]);
                 root.join("target").join(target).join(PROFILE).join("hopcache")
@@ -57,14 +58,6 @@ impl ImageBuild {
         finish(&mut cargo, "cargo build of the node image")?;
         Ok(program)
     }
-}
-
-/// The target triple that cargo builds for by default.
-fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
-    let version = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc -vV names no host")
 }
 
 pub(super) fn make(root: &Path, form: ImageBuild) -> Result<()> {

@@ -1,0 +1,113 @@
+//! `cargo xtask pgo`: the program as it is published, optimised by a profile of what it does (profile-guided optimisation).
+//!
+//! A node runs through half a megabyte of code for a miss, so where that code lies counts: a program that was built by the profile
+//! takes a fifth to a quarter less CPU for the modelled applications than the same code without it (docs/BENCHMARKS.md). The profile
+//! is in the repository, and every build of what is published reads it: this command, `dist`, `images --release` and the `Dockerfile`.
+//! Code that has changed since the profile was made is compiled as without one. `--train` makes the profile anew.
+//!
+//! A profile belongs to a version of LLVM, that is to the compiler of `rust-toolchain.toml`: with another one it is made anew
+//! (<https://doc.rust-lang.org/rustc/profile-guided-optimization.html>).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bench;
+use crate::command::{answers, finish, host, target};
+
+/// The profile, packed. Only functions that ran are in it.
+pub(crate) const PROFILE: &str = "crates/node/release.profdata.gz";
+/// No warning for each function that has changed since the profile was made.
+const CHANGED: &str = "-Cllvm-args=-no-pgo-warn-mismatch";
+/// Where an instrumented program writes what it counted, when it ends (LLVM's runtime reads this variable).
+const COUNTS: &str = "LLVM_PROFILE_FILE";
+/// What the instrumented program does: each application's traffic with 5 % of writes, three nodes before a Neo4j, by an official driver.
+const TRAINING: [&str; 7] = ["apps", "--debug", "--wipe", "--writes", "5", "--only", "hopcache"];
+
+/// Builds the program by the profile, and says where it is.
+pub(crate) fn build(root: &Path) -> Result<()> {
+    let program = compile(root, "target/pgo", &flags(root)?)?;
+    println!("{}", program.display());
+    Ok(())
+}
+
+/// The flags of rustc for a build by the profile, which is unpacked for it.
+pub(crate) fn flags(root: &Path) -> Result<String> {
+    let profile = target(root).join("pgo").join("release.profdata");
+    let folder = profile.parent().context("the profile has no folder")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let into =
+        std::fs::File::create(&profile).with_context(|| format!("cannot write {}", profile.display()))?;
+    finish(Command::new("gzip").current_dir(root).args(["-dc", PROFILE]).stdout(into), "gzip")?;
+    let profile = profile.canonicalize().context("the profile is gone")?;
+    Ok(format!("-Cprofile-use={} {CHANGED}", profile.display()))
+}
+
+/// Makes the profile anew: builds an instrumented program, lets it answer [`TRAINING`], and keeps what it counted.
+pub(crate) fn train(root: &Path) -> Result<()> {
+    let merger = merger(root)?;
+    let counts = target(root).join("pgo-train").join("counts");
+    let _ = std::fs::remove_dir_all(&counts);
+    std::fs::create_dir_all(&counts).with_context(|| format!("cannot create {}", counts.display()))?;
+    let counts = counts.canonicalize().context("the folder of counts is gone")?;
+    // The folder is named a second time when the program runs. Without this the build would count beside the sources.
+    let program = compile(root, "target/pgo-train", &format!("-Cprofile-generate={}", counts.display()))?;
+    let mut traffic: Vec<String> = TRAINING.map(str::to_owned).to_vec();
+    traffic.extend(["--binary".to_owned(), program.display().to_string()]);
+    let file = counts.join("%p.profraw").display().to_string();
+    bench::applications(root, &traffic, &[(COUNTS, &file)])?;
+    let raw: Vec<PathBuf> = std::fs::read_dir(&counts)
+        .context("cannot list the counts")?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "profraw"))
+        .collect();
+    ensure!(!raw.is_empty(), "no node has written its counts into {}", counts.display());
+    let merged = counts.join("release.profdata");
+    let mut merge = Command::new(&merger);
+    merge.args(["merge", "--sparse", "-o"]).arg(&merged).args(&raw);
+    finish(&mut merge, "llvm-profdata")?;
+    let packed = root.join(PROFILE);
+    let into = std::fs::File::create(&packed).with_context(|| format!("cannot write {PROFILE}"))?;
+    finish(Command::new("gzip").args(["-9nc"]).arg(&merged).stdout(into), "gzip")?;
+    println!("{PROFILE}: of {} nodes; commit it", raw.len());
+    Ok(())
+}
+
+/// Builds the program with these flags, into a folder of its own: with other flags everything is built anew.
+fn compile(root: &Path, folder: &str, flags: &str) -> Result<PathBuf> {
+    // With an explicit target, the flags do not reach build scripts and macros.
+    let triple = host()?;
+    let folder = root.join(folder);
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root).env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.args([
+        "build",
+        "--locked",
+        "--release",
+        "--package",
+        "hopcache",
+        "--bin",
+        "hopcache",
+        "--target",
+        &triple,
+    ]);
+    finish(cargo.arg("--target-dir").arg(&folder), "the build of hopcache")?;
+    Ok(folder.join(triple).join("release").join("hopcache"))
+}
+
+/// `llvm-profdata` of the compiler's own version of LLVM.
+fn merger(root: &Path) -> Result<PathBuf> {
+    let output =
+        Command::new("rustc").current_dir(root).arg("-vV").output().context("could not start rustc")?;
+    let about = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = about.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+    let major =
+        version.and_then(|version| version.split('.').next()).context("rustc names no version of LLVM")?;
+    let names = [format!("/usr/lib/llvm-{major}/bin/llvm-profdata"), format!("llvm-profdata-{major}")];
+    names
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|program| answers(program))
+        .with_context(|| format!("`llvm-profdata` of LLVM {major} is missing: apt-get install llvm-{major}"))
+}
