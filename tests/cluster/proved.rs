@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::cluster::written::bolt;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::http::{self, Reply};
 use crate::support::{say, until, value_within};
@@ -246,4 +247,38 @@ async fn the_bookmark_of_an_own_write_is_answered_by_what_the_write_did_not_touc
         assert_eq!(ask_after(&cluster, node, &reading, &bookmarks).await.value(), json!(7), "node {node}");
     }
     say(&format!("{written} own writes, and each read with their bookmarks was a hit"));
+}
+
+/// A driver's `execute_query` names no database. A write of such a transaction finds its nodes by values, as any other's: so a read of
+/// another node, which was made through this cluster, stays a hit.
+///
+/// Schedule: node 1 is created · it is read · a transaction without a database begins and changes node 0 · if nobody knew when that
+/// transaction began, it might have begun before node 1 had its value, and have found it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_in_the_home_database_ends_only_what_its_values_touch() {
+    let cluster = Cluster::of(PLAN()).await;
+    let items = Items::new("Home").await;
+    // A node that does not know the database yet takes a write for one of anything.
+    proved(&cluster, 0, &items.read()).await;
+    ask(&cluster, 0, &items.add(1)).await;
+    let reading = items.read().replace("id: 0", "id: 1");
+    let mut client = bolt(cluster.nodes[0].addrs.bolt).await;
+    let mut seen = 0;
+    value_within("a hit behind each of five writes", PERIOD_WAIT_MAX, async || {
+        proved(&cluster, 0, &reading).await;
+        for _ in 0..5 {
+            seen += 1;
+            client.begin(json!({})).await.unwrap().unwrap();
+            client.run_with(&items.set(seen), &json!({}), json!({})).await.unwrap().unwrap();
+            client.commit().await.unwrap().unwrap();
+            let reply = ask(&cluster, 0, &reading).await;
+            if !reply.is_hit() || !is_proved(&reply) {
+                return None;
+            }
+        }
+        Some(())
+    })
+    .await;
+    let last = ask(&cluster, 0, &items.read()).await;
+    assert_eq!(last.value(), json!(seen), "the write is seen: {last}");
 }
