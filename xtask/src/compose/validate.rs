@@ -40,7 +40,8 @@ pub(crate) fn validate(root: &Path) -> Result<()> {
     install::missing(&[install::CURL])?;
     let project = format!("hopcache-gate-{}", std::process::id());
     let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once()?;
-    let checked = up(&compose).and_then(|()| check(root, &compose));
+    let start = Instant::now();
+    let checked = up(&compose, start).and_then(|()| check(root, &compose, start));
     if checked.is_err() {
         // The containers' logs explain an error better than this step's message does.
         let _ = compose.run(&["ps"]).and_then(|()| compose.run(&["logs", "--tail", "15"]));
@@ -49,8 +50,7 @@ pub(crate) fn validate(root: &Path) -> Result<()> {
     checked.and(down)
 }
 
-fn up(compose: &Compose) -> Result<()> {
-    let start = Instant::now();
+fn up(compose: &Compose, start: Instant) -> Result<()> {
     compose.up()?;
     // The balancer answers 200 after its probes have found every node ready.
     let servers = || prometheus(compose.prometheus, "haproxy_backend_active_servers{proxy=\"nodes\"}");
@@ -70,9 +70,10 @@ fn up(compose: &Compose) -> Result<()> {
     Ok(())
 }
 
-fn check(root: &Path, compose: &Compose) -> Result<()> {
+fn check(root: &Path, compose: &Compose, start: Instant) -> Result<()> {
     let password = compose.password()?;
     let owner = miss_then_hit(compose, &password)?;
+    println!("the first hit: {:.1} s after `up`", start.elapsed().as_secs_f64());
     agrees_on_bolt(compose.bolt)?;
     targets_are_up(compose)?;
     queries_have_data(root, compose)?;
