@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -10,12 +11,14 @@ use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::OriginMember;
 use hopcache_ops::labels::Part;
 use hopcache_ops::meters::{Exposition, Readings};
+use hopcache_ops::sentences::parts::{FaultTimes, when};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::{Admin, json as answer};
 use hopcache_state::audit;
 use hopcache_state::node_state::NodeState;
+use hopcache_state::troubles::Trouble;
 
 /// Alive as long as it answers. It does not check other systems.
 pub(super) async fn livez() -> Response {
@@ -116,6 +119,24 @@ pub(super) fn members(state: &NodeState) -> Vec<Value> {
         .collect()
 }
 
+/// What did not work lately and what does not work now, the latest first.
+pub(super) fn troubles(state: &NodeState) -> Vec<Value> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let shown = |trouble: &Trouble| {
+        let Trouble { what, why, first, last, until, times, lasted } = trouble;
+        let lasted = *lasted + if until.is_none() { now.saturating_sub(*last) } else { Duration::ZERO };
+        let at = FaultTimes { came: [*first, *last], until: *until, times: *times, lasted };
+        json!({
+            "part": what, "why": why, "when": when(at, now),
+            "first_ms": millis(*first), "until_ms": until.map(millis), "times": times, "lasted_ms": millis(lasted),
+        })
+    };
+    let mut all: Vec<Value> = state.troubles.lock().all().map(shown).collect();
+    all.reverse();
+    all
+}
+
 pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
     let ring = admin.state.engine.view();
     let members = members(&admin.state);
@@ -127,6 +148,7 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
             "epoch": ring.epoch().0,
             "virtual_nodes": virtual_nodes,
             "members": members,
+            "troubles": troubles(&admin.state),
         }),
     )
 }

@@ -47,6 +47,15 @@ impl Members {
         view.members.iter().filter(differs).map(|member| member.name.clone()).collect()
     }
 
+    /// Of each member that is missing or disagrees, its own message.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let missing = self.missing().into_iter();
+        let missing = missing.map(|name| format!("{name} did not say goodbye and could not be reached"));
+        let disagreeing = self.disagreeing().into_iter().map(|name| format!("{name} had another ring"));
+        missing.chain(disagreeing).collect()
+    }
+
     /// A message for the operator: which members are missing, and which have another ring than this node.
     #[must_use]
     pub fn problem(&self) -> Option<String> {

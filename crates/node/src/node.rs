@@ -161,7 +161,7 @@ impl Node {
             joining: JoinProgress::default(),
             bolt_clients: TaskTracker::new(),
             http_transactions: counter_of(&transactions),
-            degraded_since: parking_lot::Mutex::default(),
+            troubles: parking_lot::Mutex::default(),
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
@@ -238,7 +238,7 @@ impl Node {
         let state = Arc::clone(&self.state);
         self.spawn("its own login", async move { match own_login::watch(&*state.origin).await {} });
         let state = Arc::clone(&self.state);
-        self.spawn("the pace of Neo4j", async move { match background::tell_pace(&state).await {} });
+        self.spawn("a look at the parts", async move { match background::look_at_parts(&state).await {} });
         let transactions = Arc::clone(&self.transactions);
         self.spawn("expiring transactions", async move { match transactions.expire_for_ever().await {} });
     }

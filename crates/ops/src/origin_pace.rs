@@ -50,6 +50,12 @@ impl OriginPace {
         Some(slow_origin(slowness.factor, self.time_of(slowness.since?)))
     }
 
+    /// Since when Neo4j has been slow, in time since 1970; `None` while it is not.
+    #[must_use]
+    pub fn slow_since(&self) -> Option<Duration> {
+        Some(self.time_of(self.now()?.since?))
+    }
+
     /// Writes a line when Neo4j has become slow, and one when it is as usual again. Called every few seconds.
     pub fn tell(&self) {
         let now = self.clock.now();

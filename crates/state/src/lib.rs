@@ -7,3 +7,4 @@ pub mod host_check;
 pub mod memory;
 pub mod node_state;
 pub mod reload;
+pub mod troubles;

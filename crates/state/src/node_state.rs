@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::memory::CopyMemory;
 use crate::reload::Reload;
+use crate::troubles::Troubles;
 
 /// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
@@ -60,8 +61,8 @@ pub struct NodeState {
     pub bolt_clients: TaskTracker,
     /// The number of transactions that this node holds for HTTP clients.
     pub http_transactions: Box<dyn Fn() -> usize + Send + Sync>,
-    /// Since when each part does not work as it should, in time since 1970.
-    pub degraded_since: Mutex<BTreeMap<Part, Duration>>,
+    /// What does not work, and what did not work lately.
+    pub troubles: Mutex<Troubles>,
     /// Cancelled when the node has to leave.
     pub leaving: CancellationToken,
     /// A necessary task that has panicked. The node leaves because of it.
@@ -115,16 +116,35 @@ impl NodeState {
         parts
     }
 
-    /// Since when each degraded part has been so, as the time of day. A node looks every few seconds, and whenever it is asked.
+    /// Since when each degraded part has been so, as the time of day. A node looks each second, whenever its members change, and
+    /// whenever it is asked.
     pub fn since(&self, degraded: &[(Part, Cow<'static, str>)]) -> BTreeMap<&'static str, String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut since = self.degraded_since.lock();
-        since.retain(|part, _| degraded.iter().any(|(each, _)| each == part));
-        let of = |(part, _): &(Part, _)| {
-            let since = *since.entry(*part).or_insert(now);
-            (part.as_str(), time_of_day(since))
-        };
+        let faults = self.faults(degraded);
+        let mut troubles = self.troubles.lock();
+        troubles.note(&faults, now);
+        let of = |(part, _): &(Part, _)| (part.as_str(), time_of_day(troubles.since(*part).unwrap_or(now)));
         degraded.iter().map(of).collect()
+    }
+
+    /// The process did not run for this time, up to now.
+    pub fn stood_still(&self, lasted: Duration) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.troubles.lock().note_standstill(lasted, now);
+    }
+
+    /// The faults of these parts, for [`Troubles::note`]: of each member and each peer its own.
+    fn faults(&self, degraded: &[(Part, Cow<'static, str>)]) -> Vec<(Part, String, Option<Duration>)> {
+        let of = |(part, why): &(Part, Cow<'static, str>)| match part {
+            Part::Members => self.members.problems(),
+            Part::Peer => {
+                let left_out = self.engine.peers().left_out();
+                left_out.iter().map(|name| format!("requests leave out {name}: it failed them")).collect()
+            }
+            _ => vec![why.clone().into_owned()],
+        };
+        let came = |part| if part == Part::Slow { self.origin_pace.slow_since() } else { None };
+        degraded.iter().flat_map(|each| of(each).into_iter().map(|why| (each.0, why, came(each.0)))).collect()
     }
 
     /// The account of a request that became a query and was answered: counters, the hottest keys, its line in the log and its

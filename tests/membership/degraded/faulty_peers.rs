@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::faulty_peer_proxy::{Mode, Way};
@@ -14,6 +14,8 @@ use crate::support::pace::Slowness;
 use crate::support::{say, until};
 
 const SOON: Duration = Duration::from_secs(20);
+/// A stopped process that goes on says so, if it was stopped for longer than about 2 s.
+const STOPPED: Duration = Duration::from_secs(3);
 const OPENED: &str = "peer_kind=\"peer\",to=\"open\"";
 const CLOSED: &str = "peer_kind=\"peer\",to=\"closed\"";
 
@@ -45,6 +47,20 @@ impl Scene {
     }
 
     /// One request for each key, in turn; all are answered well.
+    /// What is over can still be found at this node.
+    async fn is_remembered(&self, node: usize, (part, why): (&str, &str)) {
+        until(why, SOON, async || {
+            let ring = self.nodes[node].admin("/admin/v1/ring").await.unwrap().json();
+            let is_it = |trouble: &Value| {
+                trouble["part"] == part
+                    && trouble["why"].as_str().unwrap().starts_with(why)
+                    && trouble["until_ms"].as_u64() > trouble["first_ms"].as_u64()
+            };
+            ring["troubles"].as_array().unwrap().iter().any(is_it)
+        })
+        .await;
+    }
+
     async fn ask_each(&self, keys: &[String]) -> Vec<Duration> {
         let mut took = Vec::new();
         for key in keys {
@@ -160,6 +176,7 @@ async fn a_stopped_owner_is_out_of_the_ring_and_asked_again_when_it_answers_prob
     assert!(percentile(&without, 99) < most, "{without:?}, {most:?} at most");
     let opened = scene.moves(OPENED).await;
     assert_eq!(opened, 0.0, "one loss is one failure, however many waited");
+    until("it has been stopped for long", SOON, async || stopped.elapsed() > STOPPED).await;
     scene.nodes[2].signal("CONT");
     for node in &scene.nodes {
         node.wait_for_members(3).await;
@@ -167,6 +184,8 @@ async fn a_stopped_owner_is_out_of_the_ring_and_asked_again_when_it_answers_prob
     let asked = scene.proxy.seen().0;
     scene.ask_each(&keys[55..]).await;
     assert!(scene.proxy.seen().0 > asked, "requests go to the owner again");
+    scene.is_remembered(0, ("members", "node-c did not say goodbye and could not be reached")).await;
+    scene.is_remembered(2, ("process", "this process did not run")).await;
     say(&format!(
         "SIGSTOP of the owner: first requests p99 {:?}, out of the ring after {out_after:?}; then p50 {:?} p99 {:?}; breaker opened {opened} times",
         percentile(&waited, 99),

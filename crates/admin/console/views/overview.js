@@ -5,6 +5,9 @@ import { el, section, table, tile, tiles } from "../dom.js";
 import { sum } from "../figures.js";
 import { bytes, count, percent, rate, seconds } from "../format.js";
 
+/** Rows of faults that are over. */
+const LATELY_MAX = 8;
+
 function create() {
   const shown = {
     requests: tile("Requests per second"),
@@ -40,6 +43,12 @@ function create() {
     { name: "Their size", class: "number", cell: ({ part }) => bytes(sum(part, "hopcache_entry_bytes")) },
     { name: "Release", cell: ({ part }) => part.version },
   ], "No node has answered yet.");
+  const over = table("Lately", [
+    { name: "Seen by", class: "name", cell: ({ node }) => node },
+    { name: "Part", cell: ({ trouble }) => trouble.part },
+    { name: "When", cell: ({ trouble }) => trouble.when },
+    { name: "What it said then", cell: ({ trouble }) => trouble.why },
+  ], "No node remembers a fault that is over.");
 
   const update = (figures) => {
     const [hits, misses, bypasses] = ["hits", "misses", "bypasses"].map((name) => figures.rate(name) ?? 0);
@@ -57,6 +66,9 @@ function create() {
     shown.saved.set(without > 0 ? percent(Math.max(0, 1 - did / without)) : "–", `${count(did)} runs for ${count(without)} requests`);
     for (const each of [requests, load, times]) each.set(figures.points);
     nodes.set(figures.parts.map((part) => ({ part, rates: (name) => figures.rateOf(part.name, name) ?? 0 })));
+    const lately = figures.parts.flatMap((part) => (part.troubles ?? []).filter((trouble) => trouble.until_ms !== null || trouble.times > 1)
+      .map((trouble) => ({ node: part.name, trouble })));
+    over.set(lately.sort((one, other) => (other.trouble.until_ms ?? Number.MAX_VALUE) - (one.trouble.until_ms ?? Number.MAX_VALUE)).slice(0, LATELY_MAX));
     const said = complaints(figures);
     health.replaceChildren(...(said.length > 0 ? said : ["Everything works as it should."]).map((text) =>
       el("li", { class: said.length > 0 ? "bad" : "good", text })));
@@ -64,6 +76,7 @@ function create() {
   const element = el("div", {},
     tiles(...Object.values(shown)),
     section("Health", health),
+    over.element,
     el("div", { class: "charts" }, requests.element, load.element, times.element),
     nodes.element);
   return { element, update, remove: () => [requests, load, times].forEach((each) => each.remove()) };

@@ -71,6 +71,7 @@ impl Parts {
             "ready": reasons.is_empty(),
             "reasons": reasons,
             "degraded": degraded,
+            "troubles": views::troubles(state),
             "ring": {
                 "epoch": format!("{:016x}", state.engine.view().epoch().0),
                 "members": views::members(state),

@@ -33,3 +33,9 @@ pub const CROWDS_REMEMBERED_MS: u64 = 5 * 60 * 1_000;
 pub const CROWDS_SHOWN_MAX: usize = 32;
 /// Marks of writes that a node shows: the latest ones.
 pub const POSITIONS_SHOWN_MAX: usize = 32;
+/// Faults that a node remembers when they are over.
+pub const TROUBLES_MAX: usize = 32;
+/// A fault that comes again within this time is the same fault: a node that flaps is one row.
+pub const TROUBLE_AGAIN_MS: u64 = 10 * 60 * 1_000;
+/// A process that did not run for longer than this stood still: the others miss it about as soon.
+pub const STANDSTILL_MS: u64 = 1_000;

@@ -105,5 +105,5 @@ pub const QUEUE_EXTRA_US_MAX: u64 = 8_000_000;
 /// The longest expected time that counts as work before later runs.
 pub const QUEUE_WORK_US_MAX: u64 = 1_000_000;
 const _: () = assert!(QUEUE_EXTRA_US_MAX < super::ORIGIN_WAIT_MS_MAX * 1_000);
-/// How often a node looks whether Neo4j has become slow, or is as usual again, for the log.
-pub const ORIGIN_PACE_TOLD_MS: u64 = 5_000;
+/// How often a node looks which of its parts do not work, and whether Neo4j has become slow or is as usual again, for the log.
+pub const PARTS_LOOK_MS: u64 = 1_000;

@@ -45,7 +45,26 @@ fn told(is_ready: bool, (health, ring): (&Value, &Value), totals: &Totals) -> St
             degraded,
         ));
     }
+    lines.extend(over(ring));
     lines.join("\n")
+}
+
+/// Rows of faults that are over: with more, the answer would not fit a screen.
+const OVER_SHOWN: usize = 4;
+
+/// What did not work lately, and works again or comes and goes.
+fn over(ring: &Value) -> Option<String> {
+    let is_over = |trouble: &&Value| !trouble["until_ms"].is_null() || number(trouble, "times") > 1.0;
+    let mut rows: Vec<Vec<String>> = items(ring, "troubles")
+        .filter(is_over)
+        .map(|trouble| ["part", "when", "why"].map(|name| text(trouble, name)).to_vec())
+        .collect();
+    let more = rows.len().saturating_sub(OVER_SHOWN);
+    rows.truncate(OVER_SHOWN);
+    let table =
+        (!rows.is_empty()).then(|| table::render(&["part", "when", "what this node said then"], rows))?;
+    let more = if more > 0 { format!("\n{more} earlier ones: --json") } else { String::new() };
+    Some(format!("\nLately at this node, and over or coming and going:\n{table}{more}"))
 }
 
 /// Seconds since the process began.
@@ -195,6 +214,24 @@ mod tests {
         assert_eq!(told.lines().nth(2), Some(others));
         assert!(told.lines().count() <= 24, "it fits a screen: {told}");
         assert!(!told.contains("0.328388") && !told.contains("life"), "{told}");
+    }
+
+    /// A node that flapped, and is well again.
+    #[test]
+    fn what_is_over_is_told() {
+        let trouble = |part: &str, until: Option<u64>, times: u32| json!({"part": part, "why": "node-b could not be reached", "when": "08:40:02 to 08:40:34 UTC (5 min ago), 4 times, 16 s in all", "until_ms": until, "times": times});
+        let mut ring = ring();
+        let health = json!({"status": "ready", "reasons": [], "degraded": [], "why": {}});
+        ring["troubles"] = json!([trouble("members", Some(7), 4), trouble("store", None, 1)]);
+        let told_now = |ring: &Value| told(true, (&health, ring), &Totals::default());
+        let seen = told_now(&ring);
+        for words in ["members", "08:40:02 to 08:40:34", "4 times", "node-b could not be reached"] {
+            assert!(seen.contains(words), "{words}: {seen}");
+        }
+        assert!(!seen.contains("store "), "it lasts, and is no news here: {seen}");
+        ring["troubles"] = (0..20).map(|_| trouble("members", Some(7), 4)).collect();
+        let seen = told_now(&ring);
+        assert!(seen.lines().count() <= 24 && seen.contains("16 earlier ones"), "{seen}");
     }
 
     #[test]

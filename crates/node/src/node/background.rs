@@ -46,12 +46,19 @@ async fn guard(work: impl Future<Output = ()>, broke: impl FnOnce()) {
     }
 }
 
-/// Says in the log when Neo4j becomes slow and when that is over, and notes since when parts are degraded.
-pub(super) async fn tell_pace(state: &NodeState) -> Infallible {
+/// Says in the log when Neo4j becomes slow and when that is over. Notes since when parts are degraded, and that the process stood
+/// still.
+pub(super) async fn look_at_parts(state: &NodeState) -> Infallible {
+    let pause = Duration::from_millis(limits::PARTS_LOOK_MS);
     loop {
-        tokio::time::sleep(Duration::from_millis(limits::ORIGIN_PACE_TOLD_MS)).await;
+        let asleep = Instant::now();
+        tokio::time::sleep(pause).await;
+        let late = asleep.elapsed().saturating_sub(pause);
+        if late >= Duration::from_millis(limits::STANDSTILL_MS) {
+            state.stood_still(late);
+        }
         state.origin_pace.tell();
-        let _ = state.since(&state.degraded());
+        state.since(&state.degraded());
     }
 }
 
@@ -78,6 +85,8 @@ pub(super) async fn watch_ring(state: &NodeState) {
                 tracing::debug!(forgotten, "copies that were left to other nodes are forgotten");
             }
         }
+        // A member may be back before the next look.
+        state.since(&state.degraded());
         if !engine.invalidate().has_ring_changed() {
             continue;
         }
