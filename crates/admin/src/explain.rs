@@ -128,6 +128,7 @@ fn report(
         "why_no_entry": entry.is_none().then_some(sentence.summary.as_str()),
         "entry": entry,
         "proof": explanation.proof.as_ref().map(proof),
+        "foreign_write": explanation.foreign.map(|write| json!({"ms_ago": write.ago_ms.0, "transaction": write.transaction.0})),
         "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms, "read_ms_ago": seen.memory_read_ms_ago})),
         "flight": at_owner.and_then(|seen| seen.flight_followers).map(|followers| json!({"followers": followers})),
         "lease": explanation.lease.as_ref().map(|(holder, token, left)| json!({

@@ -46,8 +46,8 @@ pub use path::{ParsedStatement, Path, TooLargeToHold, TransactionReads, explain,
 pub use peers::{PeerCalls, message};
 pub use refresh::{Refresh, refresh_view};
 pub use writes::{
-    DatabasePositions, Effects, EndedBy, InvalidationOutcome, MARKER_KEY, MadeTokens, NetChange,
-    PendingWrite, ToldBy, Writes, watched_words,
+    DatabasePositions, Effects, EndedBy, ForeignWrite, InvalidationOutcome, MARKER_KEY, MadeTokens,
+    NetChange, PendingWrite, ToldBy, Writes, watched_words,
 };
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use hopcache_cypher::verdict::decided_by;
 use hopcache_engine::ask::Query;
 use hopcache_engine::copy::ScopeTag;
 use hopcache_engine::explain::{EntryView, Explanation};
-use hopcache_engine::{EndedBy, ToldBy};
+use hopcache_engine::{EndedBy, ForeignWrite, ToldBy};
 use hopcache_ops::labels::Part;
 use hopcache_ops::sentences::explained::{
-    BookmarkFact, CopyFacts, CopyState, DirectFacts, EndingWrite, Facts, Place, Run, Unproved, User,
+    BookmarkFact, CopyFacts, CopyState, DirectFacts, EndingWrite, Facts, PastWrite, Place, Run, Unproved,
+    User,
 };
 
 use super::ExplainQuestion;
@@ -20,8 +21,8 @@ pub(super) fn facts(state: &NodeState, asked: &ExplainQuestion, explanation: &Ex
     let policy = state.engine.policy();
     let seen = explanation.owner.as_ref();
     let has_proofs = policy.proofs.is_some() && policy.freshness_lease_ms.is_some();
-    let copy =
-        copy(explanation, has_proofs).map(|copy| CopyFacts { unproved: unproved(state, &copy), ..copy });
+    let copy = copy(explanation, has_proofs)
+        .map(|copy| CopyFacts { unproved: unproved(state, &copy, explanation), ..copy });
     Facts {
         verdict: explanation.verdict,
         decider: decided_by(statement, &policy.allowed),
@@ -75,7 +76,7 @@ fn copy(explanation: &Explanation, has_proofs: bool) -> Option<CopyFacts> {
         proved_ms_ago: proved.and(seen.and_then(|seen| seen.memory_age_ms)),
         ttl_ms,
         state,
-        unproved: Unproved::WrittenPast,
+        unproved: Unproved::WrittenPast(None),
         proved_at: proved.map(|proof| proof.accounted_to.unwrap_or(proof.copy.read_at).0),
         read_at: proof.map(|proof| proof.copy.read_at.0),
         has_proofs,
@@ -96,12 +97,16 @@ fn ending(write: &EndedBy) -> EndingWrite {
 }
 
 /// Why a copy is not proved now, from what this node knows of the others.
-fn unproved(state: &NodeState, copy: &CopyFacts) -> Unproved {
-    match () {
-        () if state.engine.store().trouble().is_some() => Unproved::StoreAway,
-        () if state.degraded().iter().any(|(part, _)| *part == Part::Origin) => Unproved::OriginAway,
-        () if copy.age_ms < NEW_MS => Unproved::New,
-        () => Unproved::WrittenPast,
+fn unproved(state: &NodeState, copy: &CopyFacts, explanation: &Explanation) -> Unproved {
+    let since = |part| state.troubles.lock().since(part);
+    let past = |write: ForeignWrite| PastWrite { ago_ms: write.ago_ms.0, transaction: write.transaction.0 };
+    match explanation.foreign {
+        _ if state.engine.store().trouble().is_some() => Unproved::StoreAway(since(Part::Store)),
+        _ if state.degraded().iter().any(|(part, _)| *part == Part::Origin) => {
+            Unproved::OriginAway(since(Part::Origin))
+        }
+        None if copy.age_ms < NEW_MS => Unproved::New,
+        foreign => Unproved::WrittenPast(foreign.map(past)),
     }
 }
 

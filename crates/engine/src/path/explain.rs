@@ -15,7 +15,7 @@ use crate::model::ports::{Store, StoreError};
 use crate::path::Path;
 use crate::peers;
 use crate::refresh::refresh_view::RefreshView;
-use crate::writes::EndedBy;
+use crate::writes::{EndedBy, ForeignWrite};
 
 /// Plain data: the answer of `explain`.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct Explanation {
     pub range: Option<ReadRange>,
     /// The write that has ended the stored entry, if one has and the asked node remembers it.
     pub ended_by: Option<EndedBy>,
+    /// The foreign write for which the result is not proved, if the asked node remembers one.
+    pub foreign: Option<ForeignWrite>,
     /// Why `entry` is missing, if the store could not answer.
     pub store_error: Option<StoreError>,
     /// Memory and flights of the owner, if it could be asked.
@@ -105,6 +107,8 @@ impl Path {
         let ended = entry.as_ref().filter(|entry| entry.state == "ended").zip(range.as_ref());
         let ended_by =
             ended.and_then(|(entry, range)| self.writes.ended_by(query, (range, Millis(entry.age_ms))));
+        let unproved = proof.as_ref().map(|proof| proof.copy).filter(|copy| !copy.is_proved);
+        let foreign = unproved.and_then(|copy| self.writes.foreign_after(query, copy.read_at));
         let worth = self.worth_of(query);
         Explanation {
             verdict,
@@ -113,6 +117,7 @@ impl Path {
             proof,
             range,
             ended_by,
+            foreign,
             store_error,
             owner,
             lease,

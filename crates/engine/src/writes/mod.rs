@@ -93,7 +93,7 @@ pub use effects::{Effects, NetChange};
 pub use invalidated::InvalidationOutcome;
 pub use marker::MARKER_KEY;
 pub use pending::PendingWrite;
-pub use recent::{EndedBy, ToldBy};
+pub use recent::{EndedBy, ForeignWrite, ToldBy};
 pub use tokens::MadeTokens;
 
 /// Follows the writes of this node and of others.

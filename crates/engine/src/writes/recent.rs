@@ -50,6 +50,15 @@ pub struct EndedBy {
     pub has_values: bool,
 }
 
+/// Plain data: a write that did not go through Hopcache, as nodes have noticed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForeignWrite {
+    /// How long ago this node heard of it.
+    pub ago_ms: Millis,
+    /// The newest transaction when it was noticed: its own, or a later one.
+    pub transaction: TransactionId,
+}
+
 impl RecentWrites {
     pub(super) fn push(&mut self, (event, told): (&WriteEvent, ToldBy), by: Option<NodeName>, now: MonoTime) {
         // Its own word of a write comes before that of the store.
@@ -64,6 +73,23 @@ impl RecentWrites {
 }
 
 impl Writes {
+    /// For people who ask later.
+    pub(super) fn remember(&self, event: &WriteEvent, told: ToldBy, by: Option<&NodeName>) {
+        self.recent.lock().push((event, told), by.cloned(), self.context.now());
+    }
+
+    /// The first foreign write after this transaction that this node remembers: it may have changed a result that was read there.
+    pub(crate) fn foreign_after(&self, query: &Query, read_at: TransactionId) -> Option<ForeignWrite> {
+        let recent = self.recent.lock();
+        let foreign = recent
+            .0
+            .iter()
+            .filter(|recent| recent.event.name == query.tags.database() && is_foreign(&recent.event));
+        let found = foreign.filter_map(|recent| Some((recent.heard_at, recent.event.written.position()?.id)));
+        let (heard_at, transaction) = found.filter(|(_, id)| *id > read_at).min_by_key(|(_, id)| *id)?;
+        Some(ForeignWrite { ago_ms: self.context.now().since(heard_at), transaction })
+    }
+
     /// The first write after a run of this range that has ended its result, if this node remembers it and is sure of it. The run began
     /// so long ago: it has seen what was heard of before.
     pub(crate) fn ended_by(&self, query: &Query, (range, age_ms): (&ReadRange, Millis)) -> Option<EndedBy> {
@@ -90,6 +116,10 @@ impl Writes {
             has_values,
         })
     }
+}
+
+fn is_foreign(event: &WriteEvent) -> bool {
+    matches!(&event.touched, Touched::These(touched) if touched.tags().contains(&TagId::FOREIGN))
 }
 
 /// The first of these writes that has ended a result of the query, if that is sure. A result that shows which nodes it is about may be kept

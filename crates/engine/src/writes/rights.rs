@@ -59,7 +59,7 @@ impl Writes {
 
     /// The same, with who has told it.
     pub(super) fn take_told(&self, (event, told): (&WriteEvent, ToldBy), by: Option<&NodeName>) -> Change {
-        self.recent.lock().push((event, told), by.cloned(), self.context.now());
+        self.remember(event, told, by);
         let change = self.cache.write_positions().take_event(event, self.context.now());
         self.took((event.name, event.written), change)
     }

@@ -37,6 +37,7 @@ use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
 use crate::peers;
 use crate::writes::Writes;
 use crate::writes::capture::{ChangeId, ForeignIds};
+use crate::writes::recent::ToldBy;
 
 /// The database of users and rights.
 const SYSTEM: &str = "system";
@@ -312,6 +313,7 @@ impl Writes {
     fn tell_foreign(self: &Arc<Self>, name: DatabaseTag, newest: Position) {
         let written = WritePosition::at(self.epoch_of(newest.database), newest);
         let event = [WriteEvent::from(WriteRecord { name, written, tag: Some(TagId::FOREIGN) })];
+        self.remember(&event[0], ToldBy::Write, Some(self.context.node()));
         self.cache.write_positions().take_event(&event[0], self.context.now());
         let writes = Arc::clone(self);
         self.context.spawn(async move { writes.tell(&event).await });

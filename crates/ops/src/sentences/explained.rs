@@ -7,10 +7,13 @@
 //! 5. a copy that does not answer by itself: stale, expired, ended by a write, unreadable;
 //! 6. no copy: a run is under way, the store is away, such reads are run directly, the user is unknown, nobody has asked.
 
+use std::time::Duration;
+
 use hopcache_cypher::verdict::Decider;
 use hopcache_engine::Verdict;
 use hopcache_engine::outcome::Reason;
 
+use super::parts::time_of_day;
 use super::{Sentence, reasons, span};
 
 /// Plain data: what is known of a query.
@@ -132,34 +135,55 @@ impl EndingWrite {
 /// Why a copy is not proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproved {
-    /// This node is not in touch with the store, through which nodes hear of writes.
-    StoreAway,
-    /// Neo4j does not say what it has committed.
-    OriginAway,
+    /// This node is not in touch with the store, through which nodes hear of writes. Since when (since 1970), if that is known.
+    StoreAway(Option<Duration>),
+    /// Neo4j does not say what it has committed. Since when.
+    OriginAway(Option<Duration>),
     /// It is so new that nobody has looked at the database since.
     New,
-    /// Somebody wrote past Hopcache, or the node cannot rule it out.
-    WrittenPast,
+    /// Somebody wrote past Hopcache, or the node cannot rule it out. The write, if the node knows of one.
+    WrittenPast(Option<PastWrite>),
+}
+
+/// Plain data: a write past Hopcache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastWrite {
+    /// How long ago a node noticed it.
+    pub ago_ms: u64,
+    /// The newest transaction then.
+    pub transaction: u64,
 }
 
 impl Unproved {
-    fn remedy(self) -> &'static str {
+    fn remedy(self) -> String {
+        let away = |what: &str, since: Option<Duration>| {
+            let since = since.map(|since| format!(" since {}", time_of_day(since))).unwrap_or_default();
+            format!("{what} has been away{since}")
+        };
         match self {
-            Self::StoreAway => {
-                "The store is away, so this node does not hear of other nodes' writes: `hopcache status` says what is wrong with it. \
-                 Entries are proved again when it is back."
-            }
-            Self::OriginAway => {
-                "Neo4j is away, so nobody can say what was written: `hopcache status` says what is wrong. \
-                 Entries are proved again when it is back."
-            }
+            Self::StoreAway(since) => format!(
+                "{}, so this node does not hear of other nodes' writes: `hopcache status` says what is wrong with it. \
+                 Entries are proved again when it is back.",
+                away("The store", since)
+            ),
+            Self::OriginAway(since) => format!(
+                "{}, so nobody can say what was written: `hopcache status` says what is wrong. \
+                 Entries are proved again when it is back.",
+                away("Neo4j", since)
+            ),
             Self::New => {
                 "Nothing to do: it is new. The next look at the database proves it, within a second."
+                    .to_owned()
             }
-            Self::WrittenPast => {
-                "A write that did not go through Hopcache may have changed it (`hopcache_foreign_writes_total` counts those that were \
-                 noticed). If it is old, end it now: `hopcache invalidate`, or `hopcache purge --query-key` with its key. Have that \
-                 writer tell of each write (`hopcache invalidate`): then entries stay proved."
+            Self::WrittenPast(write) => {
+                let which = write.map_or_else(String::new, |write| {
+                    format!(", noticed {} ago at transaction {},", span(write.ago_ms), write.transaction)
+                });
+                format!(
+                    "A write that did not go through Hopcache{which} may have changed it (`hopcache_foreign_writes_total` counts those that were \
+                     noticed). If it is old, end it now: `hopcache invalidate`, or `hopcache purge --query-key` with its key. Have that \
+                     writer tell of each write (`hopcache invalidate`): then entries stay proved."
+                )
             }
         }
     }

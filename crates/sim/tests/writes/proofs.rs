@@ -181,6 +181,28 @@ async fn a_foreign_write_ends_proofs_within_the_bound() {
     }
 }
 
+/// F3 of the cases: which write it was that took the proof away is known to every node, and until the next read.
+#[tokio::test(start_paused = true)]
+async fn explain_names_the_foreign_write_that_took_a_proof_away() {
+    let (world, [left, _]) = warm_world(464, WATCH_MS).await;
+    let explain = async |node: usize| {
+        world.nodes[node].engine.path().explain(&left.query, Hints::default()).await.foreign
+    };
+    for node in 0..NODES {
+        assert_eq!(explain(node).await, None, "it is proved");
+    }
+    world.origin.write_past();
+    let foreign = world.origin.version();
+    world.pass(BOUND_MS).await;
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    for node in 0..NODES {
+        let seen = explain(node).await.expect("a foreign write");
+        assert_eq!(seen.transaction.0, u64::from(foreign), "the first after the read");
+        assert!((BOUND_MS..3 * BOUND_MS).contains(&seen.ago_ms.0), "{seen:?}");
+    }
+}
+
 /// The one hole, as it is stated: a write that takes no id although its counters say that it has changed something hides one
 /// foreign id between the account before it and its own end, and no later one.
 #[tokio::test(start_paused = true)]

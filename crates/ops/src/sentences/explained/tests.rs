@@ -30,7 +30,7 @@ fn copy() -> CopyFacts {
         proved_at: Some(181),
         read_at: Some(170),
         has_proofs: true,
-        unproved: Unproved::WrittenPast,
+        unproved: Unproved::WrittenPast(None),
         ends_with: vec!["[:KNOWS]".into(), ".name of nodes".into()],
         ended_by: None,
     }
@@ -230,15 +230,23 @@ fn the_reason_is_the_one_that_a_request_would_get() {
 #[test]
 fn a_copy_that_is_not_proved_says_why() {
     let rows = [
-        (Unproved::StoreAway, "The store is away"),
-        (Unproved::OriginAway, "Neo4j is away"),
+        (Unproved::StoreAway(None), "The store has been away, so"),
+        (
+            Unproved::OriginAway(Some(Duration::from_secs(3 * 3_600))),
+            "Neo4j has been away since 03:00 UTC, so",
+        ),
         (Unproved::New, "Nothing to do: it is new."),
-        (Unproved::WrittenPast, "end it now: `hopcache invalidate`"),
+        (Unproved::WrittenPast(None), "Hopcache may have changed it"),
+        (
+            Unproved::WrittenPast(Some(PastWrite { ago_ms: 4_000, transaction: 52 })),
+            "Hopcache, noticed 4 s ago at transaction 52, may have changed it",
+        ),
     ];
     for (unproved, text) in rows {
         let told = told(&cached(CopyFacts { unproved, ..by_age() }));
         assert!(told.contains(text), "{told}");
-        assert_eq!(told.contains("hopcache invalidate"), unproved == Unproved::WrittenPast, "{told}");
+        let is_past = matches!(unproved, Unproved::WrittenPast(_));
+        assert_eq!(told.contains("end it now: `hopcache invalidate`"), is_past, "{told}");
     }
 }
 
