@@ -42,10 +42,9 @@ impl Trouble {
         }
     }
 
-    /// Faults of members and peers differ by the names in their sentence, the others by their part alone: their sentence holds figures.
+    /// Faults differ by their sentence. That of a slow Neo4j holds figures, which change while it lasts.
     fn is(&self, what: &str, why: &str) -> bool {
-        let has_names = [Part::Members.as_str(), Part::Peer.as_str()].contains(&what);
-        self.what == what && (!has_names || self.why == why)
+        self.what == what && (what == Part::Slow.as_str() || self.why == why)
     }
 
     fn ends(&mut self, now: Duration) {
@@ -105,12 +104,14 @@ impl Troubles {
         };
         let known = self.0.iter().rposition(is_same).and_then(|place| self.0.remove(place));
         let mut trouble = known.unwrap_or_else(|| Trouble::of(what, why, now));
-        if trouble.until.is_some() {
-            trouble.comes_again(now);
+        if let Some(until) = trouble.until {
+            // What is told to have come earlier than it was over lasted on unseen: that time counts once.
+            trouble.comes_again(now.max(until));
         }
         if self.0.len() >= TROUBLES_MAX {
-            let over = self.0.iter().position(|trouble| trouble.until.is_some());
-            self.0.remove(over.unwrap_or(0));
+            // If all last, the new one finds no place: those that are known would begin anew in turn.
+            let Some(over) = self.0.iter().position(|trouble| trouble.until.is_some()) else { return };
+            self.0.remove(over);
         }
         self.0.push_back(trouble);
     }
@@ -180,6 +181,31 @@ mod tests {
     }
 
     #[test]
+    fn another_fault_of_a_part_is_told_in_its_own_words() {
+        let mut troubles = Troubles::default();
+        let (away, refused) = ((Part::Store, "cannot be reached"), (Part::Store, "refuses the log-on"));
+        note(&mut troubles, &[away], 100);
+        note(&mut troubles, &[refused], 105);
+        let seen: Vec<_> = troubles.all().map(|trouble| (&*trouble.why, trouble.until)).collect();
+        assert_eq!(seen, [(away.1, Some(S(105))), (refused.1, None)]);
+        assert_eq!(troubles.since(Part::Store), Some(S(105)), "since when it cannot be used for this reason");
+    }
+
+    /// Neo4j was slow all the time, but for a while too few runs said so.
+    #[test]
+    fn a_time_that_was_told_twice_counts_once() {
+        let mut troubles = Troubles::default();
+        let slow = |came| [(Part::Slow, "9 times slower".to_owned(), Some(S(came)))];
+        troubles.note(&slow(100), S(110));
+        troubles.note(&[], S(120));
+        troubles.note(&slow(100), S(130));
+        troubles.note(&[], S(140));
+        let seen: Vec<_> =
+            troubles.all().map(|trouble| (trouble.first, trouble.until, trouble.lasted)).collect();
+        assert_eq!(seen, [(S(100), Some(S(140)), S(40))]);
+    }
+
+    #[test]
     fn a_process_that_was_stopped_says_so_when_it_goes_on() {
         let mut troubles = Troubles::default();
         troubles.note_standstill(S(4), S(104));
@@ -199,5 +225,17 @@ mod tests {
         }
         assert_eq!(troubles.all().count(), TROUBLES_MAX);
         assert_eq!(troubles.since(Part::Store), Some(S(1)), "it lasts");
+    }
+
+    #[test]
+    fn more_faults_than_places_leave_those_that_last_as_they_are() {
+        let mut troubles = Troubles::default();
+        let names: Vec<String> = (0..=TROUBLES_MAX).map(|number| format!("node-{number}")).collect();
+        let all: Vec<_> = names.iter().map(|name| (Part::Members, &**name)).collect();
+        for at in [1, 2, 3] {
+            note(&mut troubles, &all, at);
+        }
+        let firsts: Vec<_> = troubles.all().map(|trouble| trouble.first).collect();
+        assert_eq!(firsts, [S(1); TROUBLES_MAX]);
     }
 }

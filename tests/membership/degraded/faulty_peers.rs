@@ -46,7 +46,6 @@ impl Scene {
         until("nothing is degraded", SOON, async || self.degraded().await["degraded"] == json!([])).await;
     }
 
-    /// One request for each key, in turn; all are answered well.
     /// What is over can still be found at this node.
     async fn is_remembered(&self, node: usize, (part, why): (&str, &str)) {
         until(why, SOON, async || {
@@ -61,6 +60,7 @@ impl Scene {
         .await;
     }
 
+    /// One request for each key, in turn; all are answered well.
     async fn ask_each(&self, keys: &[String]) -> Vec<Duration> {
         let mut took = Vec::new();
         for key in keys {

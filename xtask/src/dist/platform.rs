@@ -48,7 +48,10 @@ impl Platform {
             &format!("rustup target add {triple}"),
         )?;
         let mut cargo = Command::new("cargo");
-        cargo.env("HOPCACHE_COMMIT", commit).env("RUSTFLAGS", pgo::flags(root)?);
+        cargo.env("HOPCACHE_COMMIT", commit);
+        if self == Self::X86 {
+            cargo.env(pgo::FLAGS, pgo::flags(root)?);
+        }
         cargo.current_dir(root).args(["build", "--locked", "--package", "hopcache", "--bin", "hopcache"]);
         cargo.args(["--profile", profile, "--target", triple]);
         if let Some(linker) = linker {

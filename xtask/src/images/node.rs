@@ -14,7 +14,6 @@ use anyhow::Result;
 use super::docker;
 use super::root::Image;
 use crate::command::{finish, host};
-use crate::pgo;
 
 const NAME: &str = "hopcache:dev";
 /// A second name of the image, which the compose file and `tests/containers` use.
@@ -49,7 +48,7 @@ impl ImageBuild {
                 // With an explicit target, the flags of the static build do not reach build scripts and macros.
                 let target = host()?;
                 cargo
-                    .env("RUSTFLAGS", format!("-C target-feature=+crt-static {}", pgo::flags(root)?))
+                    .env("RUSTFLAGS", "-C target-feature=+crt-static")
                     .args(["build", "--quiet", "--package", "hopcache", "--bin", "hopcache"])
                     .args(["--profile", PROFILE, "--target", &target]);
                 root.join("target").join(target).join(PROFILE).join("hopcache")

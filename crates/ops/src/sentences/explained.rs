@@ -176,8 +176,10 @@ impl Unproved {
                     .to_owned()
             }
             Self::WrittenPast(write) => {
+                // After a restart of Neo4j nodes cannot tell either.
                 let which = write.map_or_else(String::new, |write| {
-                    format!(", noticed {} ago at transaction {},", span(write.ago_ms), write.transaction)
+                    let (ago, at) = (span(write.ago_ms), write.transaction);
+                    format!(", or a restart of Neo4j after which nodes count anew, noticed {ago} ago at transaction {at},")
                 });
                 format!(
                     "A write that did not go through Hopcache{which} may have changed it (`hopcache_foreign_writes_total` counts those that were \

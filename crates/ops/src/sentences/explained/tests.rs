@@ -239,7 +239,7 @@ fn a_copy_that_is_not_proved_says_why() {
         (Unproved::WrittenPast(None), "Hopcache may have changed it"),
         (
             Unproved::WrittenPast(Some(PastWrite { ago_ms: 4_000, transaction: 52 })),
-            "Hopcache, noticed 4 s ago at transaction 52, may have changed it",
+            "Hopcache, or a restart of Neo4j after which nodes count anew, noticed 4 s ago at transaction 52, may have changed it",
         ),
     ];
     for (unproved, text) in rows {
