@@ -43,6 +43,9 @@ async fn every_way_to_read_hits_the_second_time_and_shares_its_entries_with_http
     }
 }
 
+/// What was asked for, the codes and texts of the notifications, and a time in milliseconds.
+type Shown = (String, Vec<(String, String)>, i64);
+
 /// F13 of the cases: a driver that shows no field of ours shows a notification, if the application asks for one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drivers_that_show_no_metadata_show_hit_or_miss_as_a_notification() {
@@ -54,15 +57,14 @@ async fn drivers_that_show_no_metadata_show_hit_or_miss_as_a_notification() {
         let statement = format!("RETURN 'WAY {language} {}' AS way", tag.0);
         let uri = format!("bolt://{}", node.addrs.bolt);
         let seen = Driver::newest(language).run("note", &[&uri, "neo4j", &password, &statement]);
-        let seen: Vec<(String, Vec<(String, String)>, i64)> =
-            seen.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let seen: Vec<Shown> = seen.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(seen.len(), 6, "{language}: {seen:?}");
         for [first, second] in seen.as_chunks::<2>().0 {
             if first.0 == "unasked" {
                 assert!(first.1.is_empty() && second.1.is_empty(), "{language}: {first:?}, {second:?}");
                 continue;
             }
-            let words = |(_, notes, _): &(String, Vec<(String, String)>, i64)| {
+            let words = |(_, notes, _): &Shown| {
                 let [(code, text)] = &notes[..] else { panic!("{language}: one notification: {notes:?}") };
                 assert_eq!(code, "Neo.ClientNotification.Hopcache.CacheStatus");
                 text.clone()

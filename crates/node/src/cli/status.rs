@@ -225,10 +225,10 @@ mod tests {
         ring["troubles"] = json!([trouble("members", Some(7), 4), trouble("store", None, 1)]);
         let told_now = |ring: &Value| told(true, (&health, ring), &Totals::default());
         let seen = told_now(&ring);
-        for words in ["members", "08:40:02 to 08:40:34", "4 times", "node-b could not be reached"] {
+        for words in ["│ members", "08:40:02 to 08:40:34", "4 times", "node-b could not be reached"] {
             assert!(seen.contains(words), "{words}: {seen}");
         }
-        assert!(!seen.contains("store "), "it lasts, and is no news here: {seen}");
+        assert!(!seen.contains("│ store"), "it lasts, and is no news here: {seen}");
         ring["troubles"] = (0..20).map(|_| trouble("members", Some(7), 4)).collect();
         let seen = told_now(&ring);
         assert!(seen.lines().count() <= 24 && seen.contains("16 earlier ones"), "{seen}");
