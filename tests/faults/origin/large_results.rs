@@ -140,7 +140,8 @@ async fn stalled(cluster: &Cluster, request: &[u8], bytes: usize) -> TcpStream {
     let (mut part, mut read_bytes) = (vec![0; 1 << 16], 0);
     while read_bytes < bytes {
         let more = client.read(&mut part).await.unwrap();
-        assert!(more > 0, "it ended after {read_bytes} bytes");
+        let told = || String::from_utf8_lossy(&part[..read_bytes.min(600)]).into_owned();
+        assert!(more > 0, "it ended after {read_bytes} bytes: {}", told());
         read_bytes += more;
     }
     client
