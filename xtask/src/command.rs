@@ -42,8 +42,13 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 
 /// The target triple that cargo builds for by default.
 pub(crate) fn host() -> Result<String> {
+    rustc_tells("host")
+}
+
+/// What `rustc -vV` says of this.
+pub(crate) fn rustc_tells(what: &str) -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
-    let version = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc -vV names no host")
+    let about = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = about.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
+    told.map(str::to_owned).with_context(|| format!("rustc -vV does not say its {what}"))
 }

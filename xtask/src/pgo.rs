@@ -17,10 +17,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::bench;
-use crate::command::{answers, finish, host, target};
+use crate::command::{answers, finish, host, rustc_tells, target};
 
 /// The profile, packed. Only functions that ran are in it.
-pub(crate) const PROFILE: &str = "crates/node/release.profdata.gz";
+const PROFILE: &str = "crates/node/release.profdata.gz";
 /// What cargo wants between flags in `CARGO_ENCODED_RUSTFLAGS`.
 const BETWEEN_FLAGS: &str = "\u{1f}";
 /// No warning for each function that has changed since the profile was made.
@@ -31,12 +31,14 @@ const MADE_FOR: &str = "crates/node/release.profdata.txt";
 const COUNTS: &str = "LLVM_PROFILE_FILE";
 /// The flags of rustc for cargo. It goes before `RUSTFLAGS`.
 pub(crate) const FLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
+/// The folder of the instrumented program and of what it has counted.
+const TRAINED_IN: &str = "pgo-train";
 /// What the instrumented program does: each application's traffic with 5 % of writes, three nodes before a Neo4j, by an official driver.
 const TRAINING: [&str; 7] = ["apps", "--debug", "--wipe", "--writes", "5", "--only", "hopcache"];
 
 /// Builds the program by the profile, and says where it is.
 pub(crate) fn build(root: &Path) -> Result<()> {
-    let program = compile(root, "target/pgo", &flags(root)?)?;
+    let program = compile(root, "pgo", &flags(root)?)?;
     println!("{}", program.display());
     Ok(())
 }
@@ -84,13 +86,13 @@ fn digest(root: &Path, files: &[&str]) -> Result<String> {
 
 /// Makes the profile anew: builds an instrumented program, lets it answer [`TRAINING`], and keeps what it counted.
 pub(crate) fn train(root: &Path) -> Result<()> {
-    let merger = merger(root)?;
-    let counts = target(root).join("pgo-train").join("counts");
+    let merger = merger()?;
+    let counts = target(root).join(TRAINED_IN).join("counts");
     let _ = std::fs::remove_dir_all(&counts);
     std::fs::create_dir_all(&counts).with_context(|| format!("cannot create {}", counts.display()))?;
     let counts = counts.canonicalize().context("the folder of counts is gone")?;
-    // The folder is named a second time when the program runs. Without this the build would count beside the sources.
-    let program = compile(root, "target/pgo-train", &format!("-Cprofile-generate={}", counts.display()))?;
+    // Nodes get the name of a file by [`COUNTS`]. What runs without it writes here too, and not into its working directory.
+    let program = compile(root, TRAINED_IN, &format!("-Cprofile-generate={}", counts.display()))?;
     let mut traffic: Vec<String> = TRAINING.map(str::to_owned).to_vec();
     traffic.extend(["--binary".to_owned(), program.display().to_string()]);
     let file = counts.join("%p.profraw").display().to_string();
@@ -114,11 +116,11 @@ pub(crate) fn train(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program with these flags, into a folder of its own: with other flags everything is built anew.
+/// Builds the program with these flags, into this folder of cargo's own one: with other flags everything is built anew.
 fn compile(root: &Path, folder: &str, flags: &str) -> Result<PathBuf> {
     // With an explicit target, the flags do not reach build scripts and macros.
     let triple = host()?;
-    let folder = root.join(folder);
+    let folder = target(root).join(folder);
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).env(FLAGS, flags);
     cargo.args([
@@ -137,13 +139,9 @@ fn compile(root: &Path, folder: &str, flags: &str) -> Result<PathBuf> {
 }
 
 /// `llvm-profdata` of the compiler's own version of LLVM.
-fn merger(root: &Path) -> Result<PathBuf> {
-    let output =
-        Command::new("rustc").current_dir(root).arg("-vV").output().context("could not start rustc")?;
-    let about = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = about.lines().find_map(|line| line.strip_prefix("LLVM version: "));
-    let major =
-        version.and_then(|version| version.split('.').next()).context("rustc names no version of LLVM")?;
+fn merger() -> Result<PathBuf> {
+    let version = rustc_tells("LLVM version")?;
+    let major = version.split('.').next().unwrap_or_default();
     let names = [format!("/usr/lib/llvm-{major}/bin/llvm-profdata"), format!("llvm-profdata-{major}")];
     names
         .into_iter()

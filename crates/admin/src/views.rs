@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use hopcache_core::time::Millis;
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::OriginMember;
+use hopcache_ops::clock::since_1970;
 use hopcache_ops::labels::Part;
 use hopcache_ops::meters::{Exposition, Readings};
 use hopcache_ops::sentences::parts::{FaultTimes, when};
@@ -121,8 +123,8 @@ pub(super) fn members(state: &NodeState) -> Vec<Value> {
 
 /// What did not work lately and what does not work now, the latest first.
 pub(super) fn troubles(state: &NodeState) -> Vec<Value> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let now = since_1970();
+    let millis = |time: Duration| Millis::from(time).0;
     let shown = |trouble: &Trouble| {
         let Trouble { what, why, first, last, until, times, lasted } = trouble;
         let lasted = *lasted + if until.is_none() { now.saturating_sub(*last) } else { Duration::ZERO };

@@ -1,5 +1,7 @@
 //! The machine's clock and dice, behind the engine's ports.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use futures_util::future::BoxFuture;
 use hopcache_core::limits::CLOCK_START_US;
 use hopcache_core::time::{Millis, MonoTime};
@@ -19,6 +21,12 @@ fn boot_time_us() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let part = |part: i64| u64::try_from(part).unwrap_or(0);
     part(now.tv_sec).saturating_mul(1_000_000).saturating_add(part(now.tv_nsec) / 1_000)
+}
+
+/// The time on the wall, since 1970. It may jump: for people and records, never to measure a span.
+#[must_use]
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 impl SystemClock {

@@ -1,14 +1,14 @@
 //! How fast Neo4j answers, compared with what is usual: measured from the runs of this node, said in the log when it begins and
 //! when it is over, and read by `status`, the console and the metrics.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hopcache_core::time::MonoTime;
 use hopcache_core::usual_time::{Slowness, UsualTimes};
 use hopcache_engine::ports::{Clock as _, EndedFetch};
 use parking_lot::Mutex;
 
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, since_1970};
 use crate::sentences::parts::slow_origin;
 
 /// The pace of Neo4j.
@@ -77,6 +77,6 @@ impl OriginPace {
     /// A moment as the time of a clock on the wall.
     fn time_of(&self, at: MonoTime) -> Duration {
         let ago = self.clock.now().since(at).duration();
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(ago)
+        since_1970().saturating_sub(ago)
     }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hopcache_cluster::joining::JoinProgress;
@@ -13,6 +13,7 @@ use hopcache_config::Report;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::Origin;
 use hopcache_neo4j::own_login;
+use hopcache_ops::clock::since_1970;
 use hopcache_ops::hot::HotRequests;
 use hopcache_ops::labels::Part;
 use hopcache_ops::meters::Meters;
@@ -119,7 +120,7 @@ impl NodeState {
     /// Since when each degraded part has been so, as the time of day. A node looks each second, whenever its members change, and
     /// whenever it is asked.
     pub fn since(&self, degraded: &[(Part, Cow<'static, str>)]) -> BTreeMap<&'static str, String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         let faults = self.faults(degraded);
         let mut troubles = self.troubles.lock();
         troubles.note(&faults, now);
@@ -129,7 +130,7 @@ impl NodeState {
 
     /// The process did not run for this time, up to now.
     pub fn stood_still(&self, lasted: Duration) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         self.troubles.lock().note_standstill(lasted, now);
     }
 

@@ -1,8 +1,9 @@
 //! `hopcache status`: whether a node is ready, what is degraded and what that means, and the ring as the node sees it.
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use hopcache_ops::clock::since_1970;
 use hopcache_ops::sentences::{parts, span};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ fn over(ring: &Value) -> Option<String> {
 
 /// Seconds since the process began.
 fn uptime_s(totals: &Totals) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let started = Duration::try_from_secs_f64(totals.started_s).unwrap_or_default();
     if started.is_zero() { 0 } else { now.saturating_sub(started).as_secs() }
 }

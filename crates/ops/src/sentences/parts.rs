@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hopcache_core::time::Millis;
+
 use super::span;
 
 /// The effect of a degraded part on clients; `None` for a part of another release.
@@ -48,7 +50,7 @@ pub struct FaultTimes {
 #[must_use]
 pub fn when(fault: FaultTimes, now: Duration) -> String {
     let FaultTimes { came: [first, last], until, times, lasted } = fault;
-    let in_all = span(millis(lasted));
+    let in_all = span(Millis::from(lasted).0);
     match until {
         None if times < 2 => format!("since {} UTC", to_the_second(first)),
         None => {
@@ -56,15 +58,11 @@ pub fn when(fault: FaultTimes, now: Duration) -> String {
             format!("since {last} UTC; {times} times from {first} on, {in_all} in all")
         }
         Some(until) => {
-            let ago = span(millis(now.saturating_sub(until)));
+            let ago = span(Millis::from(now.saturating_sub(until)).0);
             let said = format!("{} to {} UTC ({ago} ago)", to_the_second(first), to_the_second(until));
             if times < 2 { said } else { format!("{said}, {times} times, {in_all} in all") }
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn to_the_second(since_1970: Duration) -> String {
