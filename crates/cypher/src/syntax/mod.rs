@@ -399,6 +399,7 @@ mod tests {
             "MATCH (n:$($p)) RETURN n {.x}",
             "RETURN 1 IS :: INTEGER",
             "MATCH (n) WHERE n IS LABELED A FILTER n.x RETURN n",
+            "MATCH (any)-->(end) WHERE any.x > end.x RETURN count(DISTINCT any.x)",
         ] {
             assert_eq!(is_certain(text), Ok(true), "{text}");
         }
@@ -407,7 +408,8 @@ mod tests {
             "RETURN [x IN $l WHERE x:A|B | x]",
             "MATCH (n) WHERE n IS A RETURN n",
             "MATCH (n) WHERE n IS LABELED OR RETURN n",
-            "MATCH (set) RETURN set.x",
+            "MATCH (set) RETURN set",
+            "MATCH (any) RETURN size(any {.x})",
             "MATCH (n:$([x IN $l | x])) RETURN n",
         ] {
             assert_eq!(is_certain(text), Ok(false), "{text}");

@@ -8,7 +8,8 @@ use super::tree::{Call, CallForm, Case, Clause, MapProjectionItem, Match, Operan
 use super::{Parsed, Parser, Unread};
 
 /// Keywords. Neo4j allows variables with these names; whether a text means the variable or the keyword takes more
-/// knowledge of its grammar than this reader has. So its meaning is unknown. In backticks they are variables.
+/// knowledge of its grammar than this reader has. So its meaning is unknown. In backticks they are variables, and before a property
+/// (`any.path`): where an operand begins, no keyword has a dot behind it.
 const NO_VARIABLES: [&str; 40] = [
     "ALL", "AND", "ANY", "AS", "ASC", "BY", "CALL", "CASE", "CONTAINS", "CREATE", "DELETE", "DESC", "DETACH",
     "DISTINCT", "ELSE", "END", "ENDS", "FOREACH", "IN", "IS", "LIMIT", "MATCH", "MERGE", "NOT", "OFFSET",
@@ -88,7 +89,8 @@ impl<'t> Parser<'t, '_> {
         if let Some(end) = self.call_end() {
             return self.call(end);
         }
-        self.is_certain &= !self.is_any_word(&NO_VARIABLES);
+        let has_property = self.is_at(1, '.') && self.is_name_at(2);
+        self.is_certain &= has_property || !self.is_any_word(&NO_VARIABLES);
         let name = self.name()?;
         if self.is('{') {
             let entries = self.nested(Self::map_projection)?;
