@@ -20,9 +20,12 @@ pub const COVERED_KEYS_MAX: usize = 4;
 pub const ROLE_LABELS_MAX: usize = 3;
 /// Classes of values of one key: an `IN` list, or a batch of one write. With one more the key separates nothing.
 pub const ANCHOR_CLASSES_MAX: usize = 64;
-/// Records of one result that are decoded to learn which nodes it shows, in bytes: [`ANCHOR_CLASSES_MAX`] nodes of 2 KiB. Of a larger
+/// Records of one result that are decoded to learn which nodes it shows, in bytes: [`SHOWN_NODES_MAX`] nodes of 256 bytes. Of a larger
 /// result nothing is learned. It takes a millisecond, once for each result that a write may have ended.
 pub const SHOWN_BYTES_MAX: usize = 128 << 10;
+/// Nodes of one kind that a result shows, by the classes of one key: a hot page of a forum shows hundreds of replies. To compare so many
+/// with the writes takes some microseconds, once for each result and write. More tell nothing.
+pub const SHOWN_NODES_MAX: usize = 512;
 /// Classes of one result's values, 8 bytes each: 8 KiB beside a result that a write may have ended.
 pub const SHOWN_CLASSES_MAX: usize = 1_024;
 /// Part of its records' bytes that the classes of a result may take: a quarter. They come after the copy was weighed, and are in no weight.

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use super::TagId;
 use super::anchors::{ClassId, Key, KeyHash};
 use crate::key::PrincipalScope;
-use crate::limits::{ANCHOR_CLASSES_MAX, COVERED_KEYS_MAX, ROLE_LABELS_MAX};
+use crate::limits::{COVERED_KEYS_MAX, ROLE_LABELS_MAX, SHOWN_NODES_MAX};
 
 /// What a node of a read certainly is: it has these labels, and a value of the right class of each of these keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -166,6 +166,13 @@ impl NeedsShape {
         Self { constraints: constraints.into(), starts, by_tag }
     }
 
+    /// The same needs, of these tags alone.
+    #[must_use]
+    pub fn of_tags(&self, tags: &[TagId]) -> Self {
+        let by_tag = self.by_tag.iter().filter(|(tag, _)| tags.contains(tag)).cloned().collect();
+        Self { by_tag, ..self.clone() }
+    }
+
     /// What its nodes certainly are.
     #[must_use]
     pub fn constraints(&self) -> &[NodeConstraint] {
@@ -194,9 +201,9 @@ impl NeedClasses {
     pub fn new<C: IntoIterator<Item = ClassId>>(of_keys: impl IntoIterator<Item = C>) -> Self {
         let (mut classes, mut ends) = (Vec::new(), Vec::new());
         for key in of_keys {
-            let own: Vec<ClassId> = key.into_iter().take(ANCHOR_CLASSES_MAX + 1).collect();
+            let own: Vec<ClassId> = key.into_iter().take(SHOWN_NODES_MAX + 1).collect();
             let end = u16::try_from(classes.len() + own.len());
-            if let (Ok(_), true) = (end, own.len() <= ANCHOR_CLASSES_MAX) {
+            if let (Ok(_), true) = (end, own.len() <= SHOWN_NODES_MAX) {
                 classes.extend(own);
             }
             ends.push(u16::try_from(classes.len()).unwrap_or(u16::MAX));

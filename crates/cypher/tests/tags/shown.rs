@@ -4,7 +4,7 @@
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{ANCHOR_CLASSES_MAX, SHOWN_BYTES_MAX};
+use hopcache_core::limits::{SHOWN_BYTES_MAX, SHOWN_NODES_MAX};
 use hopcache_core::tags::{Depends, Key, Viewer};
 use hopcache_core::time::MonoTime;
 use hopcache_core::write_position::{Accounted, WriteEpoch, WriteEvent, WritePosition, WritePositionTable};
@@ -295,7 +295,7 @@ fn no_node_is_none() {
 #[test]
 fn a_large_result_tells_nothing() {
     let read = "MATCH (n:A) RETURN n";
-    let most = i64::try_from(ANCHOR_CLASSES_MAX).unwrap();
+    let most = i64::try_from(SHOWN_NODES_MAX).unwrap();
     let rows = |count: i64| (100..100 + count).flat_map(|id| records(&[&[node(id)]])).collect::<Vec<u8>>();
     assert!(!ends_rows(read, &rows(most), SET) && ends_rows(read, &rows(most + 1), SET));
     let long = "x".repeat(SHOWN_BYTES_MAX);

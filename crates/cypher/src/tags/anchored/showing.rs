@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hopcache_core::limits::{
-    ANCHOR_CLASSES_MAX, COVERED_KEYS_MAX, SHOWN_BYTES_MAX, SHOWN_CLASSES_MAX, SHOWN_KEYS_MAX,
+    COVERED_KEYS_MAX, SHOWN_BYTES_MAX, SHOWN_CLASSES_MAX, SHOWN_KEYS_MAX, SHOWN_NODES_MAX,
 };
 use hopcache_core::tags::{
     ClassId, Key, NeedClasses, NeedRole, NeedsShape, NodeConstraint, ShapeNeed, TagId,
@@ -244,7 +244,7 @@ impl Found {
                 };
                 let places = shown.nodes.get(usize::from(*number)).and_then(|nodes| nodes.shows(key));
                 let is_known = places.is_some_and(|places| places.iter().all(add));
-                if !is_known || found.len() > ANCHOR_CLASSES_MAX {
+                if !is_known || found.len() > SHOWN_NODES_MAX {
                     *classes = None;
                 }
             }
