@@ -57,6 +57,14 @@ impl WritePositionTable {
         Self { known: KnownDatabases::at(server), ..Self::default() }
     }
 
+    /// A table that knows of no write, and knows what this one knows of pairs of labels and of all transactions of this database. Of a
+    /// write that it takes, it says what the write ends by itself.
+    #[must_use]
+    pub fn without_writes(&self, database: DatabaseUuid) -> Self {
+        let of = self.positions.get(&database).map(|positions| (database, positions.without_writes()));
+        Self { positions: of.into_iter().collect(), names: self.names.clone(), ..Self::default() }
+    }
+
     /// The latest mark of the database behind a name; `None` if nothing was written, as far as is known.
     #[must_use]
     pub fn of(&self, name: DatabaseTag) -> Option<WritePosition> {

@@ -67,6 +67,13 @@ impl TagPositions {
         }
     }
 
+    /// The same, without the writes.
+    pub(super) fn without_writes(&self) -> Self {
+        let nothing = WritePosition { id: TransactionId(0), ..self.all };
+        let (exclusions, accounted) = (self.exclusions.clone(), self.accounted);
+        Self { all: nothing, newest: nothing, exclusions, accounted, ..Self::nothing(nothing.database) }
+    }
+
     /// The mark for everything.
     pub(super) fn all(&self) -> WritePosition {
         self.all

@@ -61,6 +61,11 @@ impl WritePositions {
         self.news.notify_one();
     }
 
+    /// See [`WritePositionTable::without_writes`].
+    pub(crate) fn without_writes(&self, database: DatabaseUuid) -> WritePositionTable {
+        self.table.read().without_writes(database)
+    }
+
     /// Completes when a mark was taken since the last call. For one task.
     pub(crate) async fn news(&self) {
         self.news.notified().await;

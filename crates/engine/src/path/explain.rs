@@ -91,7 +91,7 @@ impl Path {
         let is_known = self.cache.write_positions().known(query.tags.database()).is_some();
         let stored = stored.filter(|stored| !is_known || !self.cache.is_anothers(query, stored));
         let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
-        let range = stored.as_ref().and_then(|stored| self.decoded(query, stored)?.range);
+        let decoded = stored.as_ref().and_then(|stored| self.decoded(query, stored));
         let owner = match order.first() {
             Some(node) if node != self.context.node() => {
                 self.peers.ask(node, peers::inspect(query.key), self.policy.now().probe_timeout_ms).await.ok()
@@ -104,9 +104,10 @@ impl Path {
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
         let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
-        let ended = entry.as_ref().filter(|entry| entry.state == "ended").zip(range.as_ref());
+        let ended = entry.as_ref().filter(|entry| entry.state == "ended").zip(decoded.as_ref());
         let ended_by =
-            ended.and_then(|(entry, range)| self.writes.ended_by(query, (range, Millis(entry.age_ms))));
+            ended.and_then(|(view, entry)| self.writes.ended_by(query, entry, Millis(view.age_ms)));
+        let range = decoded.and_then(|entry| entry.range);
         let unproved = proof.as_ref().map(|proof| proof.copy).filter(|copy| !copy.is_proved);
         let foreign = unproved.and_then(|copy| self.writes.foreign_after(query, copy.read_at));
         let worth = self.worth_of(query);

@@ -2,14 +2,18 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use hopcache_core::bookmark::{ReadRange, TransactionId};
+use hopcache_core::entry::Entry;
 use hopcache_core::limits::RECENT_WRITES_MAX;
 use hopcache_core::node::NodeName;
-use hopcache_core::tags::{TagId, Touched};
+use hopcache_core::result::ResultSet;
+use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{WriteEvent, WritePositionTable};
 
 use crate::model::ask::Query;
+use crate::model::shown_reads::ShownAnswer;
 use crate::writes::Writes;
 
 /// The last writes, the oldest first.
@@ -90,31 +94,87 @@ impl Writes {
         Some(ForeignWrite { ago_ms: self.context.now().since(heard_at), transaction })
     }
 
-    /// The first write after a run of this range that has ended its result, if this node remembers it and is sure of it. The run began
-    /// so long ago: it has seen what was heard of before.
-    pub(crate) fn ended_by(&self, query: &Query, (range, age_ms): (&ReadRange, Millis)) -> Option<EndedBy> {
+    /// The first write after the run of an entry that ends it by itself, if this node remembers it. The run began so long ago: it has seen
+    /// what was heard of before. `None` too for an entry that no single write ends: what many writes have touched is kept less exactly.
+    pub(crate) fn ended_by(&self, query: &Query, entry: &Entry, age_ms: Millis) -> Option<EndedBy> {
         let now = self.context.now();
-        let is_of_values = self.cache.write_positions().compares_values();
+        let positions = self.cache.write_positions();
+        let run = EndedRun { query, range: entry.range.as_ref()?, body: &entry.body };
+        let knowing = positions.without_writes(run.range.to().database);
         let recent = self.recent.lock().0.clone();
-        let has_ended = |recent: &RecentWrite| {
-            if recent.event.written.is_seen_by(range) || now.since(recent.heard_at) > age_ms {
-                return false;
-            }
-            let mut table = WritePositionTable::default();
-            table.take_event(&recent.event, now);
-            let needed = table.needed_by(recent.event.name, query.reads().depends(is_of_values));
-            needed.is_some_and(|needed| !needed.is_seen_by(range))
-        };
-        let found = first_sure(&recent, query, has_ended)?;
-        let (touched, has_values) = words(query, &found.event.touched);
+        let (found, touched) =
+            recent.iter().filter(|recent| now.since(recent.heard_at) <= age_ms).find_map(|recent| {
+                Some((recent, run.ended_by(&recent.event, (&knowing, positions.compares_values()))?))
+            })?;
         Some(EndedBy {
             ago_ms: now.since(found.heard_at),
             by: found.by.clone(),
             transaction: found.event.written.position().map(|position| position.id),
-            touched,
+            has_values: has_values(&found.event.touched, &touched),
+            touched: touched.into_iter().map(|(_, words)| words).collect(),
             told: found.told,
-            has_values,
         })
+    }
+}
+
+/// What a result depends on, in the words of Cypher, with the numbers of its marks.
+type NeedInWords = (Vec<TagId>, String);
+
+/// A run whose result has ended.
+#[derive(Clone, Copy)]
+struct EndedRun<'a> {
+    query: &'a Query,
+    range: &'a ReadRange,
+    /// [`ResultSet::to_bytes`] of its result.
+    body: &'a Bytes,
+}
+
+impl EndedRun<'_> {
+    /// What this write by itself has touched of what the result depends on; empty: anything. `None` if it has not ended the result.
+    /// `knowing`: [`WritePositionTable::without_writes`], and whether values are compared.
+    fn ended_by(
+        self,
+        event: &WriteEvent,
+        (knowing, by_values): (&WritePositionTable, bool),
+    ) -> Option<Vec<NeedInWords>> {
+        // Most writes are of other labels: this needs no copy of the table.
+        let mut table = WritePositionTable::default();
+        table.take_event(event, MonoTime(0));
+        let reads = self.query.reads();
+        if !self.has_to_see(&table, event, reads.depends(false)) {
+            return None;
+        }
+        table = knowing.clone();
+        table.take_event(event, MonoTime(0));
+        // Its rows may show that it is about other nodes.
+        let shown = by_values.then(|| self.shown_to(&table)).flatten();
+        let depends = shown.as_ref().map_or(reads.depends(by_values), |shown| shown.depends(reads.viewer));
+        if !self.has_to_see(&table, event, depends) {
+            return None;
+        }
+        let is_touched = |(tags, _): &NeedInWords| match depends {
+            Depends::OnNeeds(shape, classes, viewer) => {
+                self.has_to_see(&table, event, Depends::OnNeeds(&shape.of_tags(tags), classes, viewer))
+            }
+            _ => self.has_to_see(&table, event, Depends::OnTags(tags)),
+        };
+        Some(match event.touched {
+            Touched::Anything => Vec::new(),
+            Touched::These(_) => self.query.facts().needs_in_words().into_iter().filter(is_touched).collect(),
+        })
+    }
+
+    fn shown_to(self, table: &WritePositionTable) -> Option<ShownAnswer> {
+        let reads = self.query.reads();
+        let keys = table.covered_keys(self.range.to().database, &reads.of_text.needs);
+        let needs = reads.of_text.shown.as_ref()?.of_keys(&keys)?;
+        let records = ResultSet::from_bytes(self.body).ok()?.records;
+        ShownAnswer::of(needs, reads.classes.as_deref(), &records)
+    }
+
+    /// Whether it lacks what a run that depends on this has to have seen by this table, which knows this write alone.
+    fn has_to_see(self, table: &WritePositionTable, event: &WriteEvent, depends: Depends<'_>) -> bool {
+        table.needed_by(event.name, depends).is_some_and(|needed| !needed.is_seen_by(self.range))
     }
 }
 
@@ -122,48 +182,22 @@ fn is_foreign(event: &WriteEvent) -> bool {
     matches!(&event.touched, Touched::These(touched) if touched.tags().contains(&TagId::FOREIGN))
 }
 
-/// The first of these writes that has ended a result of the query, if that is sure. A result that shows which nodes it is about may be kept
-/// through a write that by the text ends it, if the write says by which values it found its nodes: with several writes, it is not known
-/// which it was.
-fn first_sure<'a>(
-    recent: &'a VecDeque<RecentWrite>,
-    query: &Query,
-    has_ended: impl Fn(&RecentWrite) -> bool,
-) -> Option<&'a RecentWrite> {
-    let mut ending = recent.iter().filter(|recent| has_ended(recent));
-    let first = ending.next()?;
-    let of_values = match &first.event.touched {
-        Touched::These(touched) => touched.refinement().is_some_and(|refined| !refined.anchors().is_empty()),
-        _ => false,
-    };
-    let may_be_kept = of_values && query.reads().of_text.shown.is_some();
-    (!may_be_kept || ending.next().is_none()).then_some(first)
-}
-
-/// What a write has touched of the needs of a query, and whether it says by which values.
-fn words(query: &Query, touched: &Touched) -> (Vec<String>, bool) {
-    let Touched::These(touched) = touched else { return (Vec::new(), false) };
+/// Whether a write says by which values it found all that it has touched of this.
+fn has_values(touched: &Touched, of: &[NeedInWords]) -> bool {
+    let Touched::These(touched) = touched else { return false };
     let is_refined = |tag: &TagId| {
         touched.refinement().is_some_and(|refinement| refinement.facts_of(*tag).next().is_some())
     };
-    let mut has_values = true;
-    let mut words = Vec::new();
-    for (tags, word) in query.facts().needs_in_words() {
-        let shared: Vec<&TagId> = tags.iter().filter(|tag| touched.tags().contains(tag)).collect();
-        if !shared.is_empty() {
-            has_values &= shared.into_iter().all(is_refined);
-            words.push(word);
-        }
-    }
-    (words, has_values)
+    of.iter().flat_map(|(tags, _)| tags).filter(|tag| touched.tags().contains(tag)).all(is_refined)
 }
 
 #[cfg(test)]
 mod tests {
-    use hopcache_core::bookmark::{DatabaseUuid, Position};
+    use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position};
     use hopcache_core::key::DatabaseTag;
-    use hopcache_core::write_position::{WriteEpoch, WritePosition};
+    use hopcache_core::write_position::{Accounted, WriteEpoch, WritePosition, WriteRecord};
     use hopcache_cypher::tags::anchored::AnchoredWrite;
+    use hopcache_packstream::{Value, encode};
 
     use super::*;
 
@@ -182,22 +216,55 @@ mod tests {
         (51..).zip(texts).map(write).collect()
     }
 
-    fn named(read: &str, writes: &[&str]) -> Option<u64> {
-        let (query, recent) = (Query::of_text(read), recent(writes));
-        let found = first_sure(&recent, &query, |_| true)?;
-        found.event.written.position().map(|position| position.id.0)
+    /// The number of the write that has ended a result with these ids, and what it has touched.
+    fn named(read: &str, ids: &[i64], writes: &[&str]) -> Option<(u64, String)> {
+        let at = |id| Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
+        let range = ReadRange::new(Bookmark::NONE.with(Some(at(50))), at(50))?;
+        let row = |id: &i64| encode(&Value::List(vec![(*id).into(), "x".into()]));
+        let result = ResultSet {
+            fields: vec!["id".to_owned(), "name".to_owned()],
+            records: ids.iter().flat_map(row).collect::<Vec<u8>>().into(),
+            rows: ids.len() as u64,
+            kind: None,
+            summary: Value::Map(Vec::new()),
+            bookmark: None,
+            range: None,
+            marked: None,
+        };
+        let (query, body) = (Query::of_text(read), Bytes::from(result.to_bytes()));
+        let run = EndedRun { query: &query, range: &range, body: &body };
+        let mut knowing = WritePositionTable::default();
+        let before = WriteRecord::of_all(DatabaseTag(1), WritePosition::at(WriteEpoch(0), at(1)));
+        knowing.take(before, MonoTime(0));
+        let accounted = Accounted { reached: TransactionId(99), ..Accounted::default() };
+        knowing.account(at(1).database, (WriteEpoch(0), accounted));
+        let ended_by = |recent: RecentWrite| {
+            let touched = run.ended_by(&recent.event, (&knowing, true))?;
+            let words = touched.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join(", ");
+            Some((recent.event.written.position()?.id.0, words))
+        };
+        recent(writes).into_iter().find_map(ended_by)
     }
 
     #[test]
-    fn a_write_is_named_only_if_it_is_sure_that_it_has_ended_the_result() {
+    fn the_write_is_named_that_ends_the_result_by_itself() {
         let set = |id: u64| format!("MATCH (n:User {{id: {id}}}) SET n.name = 'x'");
         let (other, own, all) = (set(42), set(7), "MATCH (n:User) SET n.name = n.other");
         let shows = "MATCH (n:User) RETURN n.id AS id, n.name AS name";
-        assert_eq!(named(shows, &[&other, &own]), None, "the result may show 7 alone");
-        assert_eq!(named(shows, &[&own]), Some(51), "there is no other");
-        assert_eq!(named(shows, &[all, &own]), Some(51), "it has no value");
-        let counts = "MATCH (n:User) WHERE n.name = 'x' RETURN count(n) AS c";
-        assert_eq!(named(counts, &[&other, &own]), Some(51), "it shows no node");
-        assert_eq!(named(shows, &[]), None);
+        let name = |number| Some((number, "(:User).name".to_owned()));
+        assert_eq!(named(shows, &[7, 8], &[&other, &own]), name(52), "it shows no 42");
+        assert_eq!(named(shows, &[7, 42], &[&other, &own]), name(51));
+        assert_eq!(named(shows, &[8], &[&other, &own]), None, "these nodes are not in it");
+        assert_eq!(named(shows, &[8], &[&own, all]), name(52), "this one has no value");
+        let cut = "MATCH (n:User) WHERE n.name = 'x' RETURN n.id AS id, n.name AS name";
+        let comes_in = Some((51, "(:User {name: \"x\"}).name".to_owned()));
+        assert_eq!(named(cut, &[7], &[&other, &own]), comes_in, "one that it did not show");
+        assert_eq!(named(shows, &[7], &[]), None);
+        let person = "MATCH (n:User {id: 7})-[:KNOWS]->(m:User {id: 8}) RETURN n.name AS id, m.name AS name";
+        let more = "MATCH (n:User {id: 8}) SET n.name = 'x', n.age = 1";
+        assert_eq!(
+            named(person, &[], &[&other, more]),
+            Some((52, "(:User {id: 7}).name, (:User {id: 8}).name".to_owned()))
+        );
     }
 }
