@@ -74,7 +74,7 @@ fn syntax_without_a_meaning_depends_on_anything() {
         "CALL db.labels() YIELD label RETURN label",
         "MATCH (n) WHERE n IS A RETURN n",
         "MATCH (n) WHERE n IS LABELED AND RETURN n",
-        "MATCH (order:Order) RETURN order.id",
+        "MATCH (order:Order) RETURN order",
         "RETURN [x IN $l WHERE x:A | x.y] AS l",
         "MATCH (n:$([x IN $l | x])) RETURN n",
     ] {
