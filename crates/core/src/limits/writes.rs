@@ -23,8 +23,7 @@ pub const ANCHOR_CLASSES_MAX: usize = 64;
 /// Records of one result that are decoded to learn which nodes it shows, in bytes: [`SHOWN_NODES_MAX`] nodes of 256 bytes. Of a larger
 /// result nothing is learned. It takes a millisecond, once for each result that a write may have ended.
 pub const SHOWN_BYTES_MAX: usize = 128 << 10;
-/// Nodes of one kind that a result shows, by the classes of one key: a hot page of a forum shows hundreds of replies. To compare so many
-/// with the writes takes some microseconds, once for each result and write. More tell nothing.
+/// Nodes of one kind that a result shows, by the classes of one key: a hot page of a forum shows hundreds of replies. More tell nothing.
 pub const SHOWN_NODES_MAX: usize = 512;
 /// Classes of one result's values, 8 bytes each: 8 KiB beside a result that a write may have ended.
 pub const SHOWN_CLASSES_MAX: usize = 1_024;

@@ -86,6 +86,8 @@ struct NeededKey<'a> {
     gained: Option<[TagId; 2]>,
     classes: &'a [ClassId],
     is_shown: bool,
+    /// See [`Judge::changed`]: each touch asks, and a result may show hundreds of values.
+    changed: OnceCell<TransactionId>,
 }
 
 impl Default for TagMark {
@@ -332,13 +334,17 @@ impl RoleEntry {
         };
         let covered = node.keys.iter().filter(|needed| self.kind.cover.covers(&needed.key));
         covered.filter(|needed| judge.knows(needed, self.last)).fold(last, |last, needed| {
-            let touched = |class| {
-                let anchored = judge.last(AnchorHash::of(self.kind.group, needed.hash, class));
-                // Nobody changes a node that its statement has made.
-                let changed = if self.kind.is_fresh { NEVER } else { judge.changed(needed, class) };
-                anchored.max(self.windows.last_beside(changed))
-            };
-            let touched = needed.classes.iter().copied().map(touched).max().unwrap_or(last);
+            let mut touched = NEVER;
+            for class in needed.classes {
+                touched = touched.max(judge.last(AnchorHash::of(self.kind.group, needed.hash, *class)));
+                // Nothing is told apart any more.
+                if touched >= last {
+                    return last;
+                }
+            }
+            // Nobody changes a node that its statement has made.
+            let changed = if self.kind.is_fresh { NEVER } else { judge.changed(needed) };
+            touched = touched.max(self.windows.last_beside(changed));
             last.min(touched.max(judge.last_unknown(needed)))
         })
     }
@@ -407,12 +413,18 @@ impl<'a> Judge<'a> {
         self.positions.sketch().map_or(NEVER, |sketch| sketch.last(anchor))
     }
 
-    /// The last transaction after which a node may have got this value of the key, or a later one. Of a key that nobody changes: never.
-    fn changed(&self, needed: &NeededKey<'_>, class: ClassId) -> TransactionId {
+    /// The last transaction after which a node may have got one of these values of the key, or a later one. Of a key that nobody changes:
+    /// never.
+    fn changed(&self, needed: &NeededKey<'_>) -> TransactionId {
         let Some(gained) = needed.gained else { return NEVER };
-        let marks = gained.iter().filter_map(|tag| self.positions.mark(*tag));
-        let last = marks.map(|mark| mark.last_gain(needed, class, self)).max().unwrap_or(NEVER);
-        last.max(self.last_foreign())
+        *needed.changed.get_or_init(|| {
+            let marks = gained.iter().filter_map(|tag| self.positions.mark(*tag));
+            let of_mark = |mark: &TagMark| {
+                let of_class = |class: &ClassId| mark.last_gain(needed, *class, self);
+                needed.classes.iter().map(of_class).max().unwrap_or(NEVER)
+            };
+            marks.map(of_mark).max().unwrap_or(NEVER).max(self.last_foreign())
+        })
     }
 
     /// Whether a touch of this transaction can be told from the nodes with this value. Schedule, of a result that shows the node 7:
@@ -466,6 +478,7 @@ impl<'a> Judge<'a> {
                     gained: constrained.gained,
                     classes,
                     is_shown: constrained.is_shown,
+                    changed: OnceCell::new(),
                 })
             };
             nodes.push(NeededNode {

@@ -19,7 +19,7 @@
 //!   not cached.
 //!
 //! Some syntax it knows, and not the meaning: most procedures ([`tree::Clause::Procedure`]), labels with
-//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), variables that are named like keywords. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
+//! a doubtful `|` or `IS` ([`tree::Labels::is_certain`]), variables that are named like keywords, where no property stands behind them. It reads such a text to its end, so that it finds syntax that it does not know, and [`Syntax::is_certain`] is false.
 //! A user then takes no part of the tree that depends on that meaning: tags take none of the tree, the shared form has a list of
 //! nodes that it prints, and an anchor is made of names and literals alone.
 //!

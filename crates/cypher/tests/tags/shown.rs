@@ -75,7 +75,7 @@ fn ends_rows(read: &str, rows: &[u8], write: &str) -> bool {
     let of_read = Depends::OnNeeds(&needs, &classes, Viewer::default());
     assert!(ends(&table, of_read), "anchors separate these: {read} / {write}");
     let Some(shown) = shape.told_shown(&[], &table.covered_keys(DATABASE, &needs)) else { return true };
-    let Some(classes) = shown.classes(of_text.as_ref(), rows) else { return true };
+    let Some(classes) = shown.classes((of_text.as_ref(), rows), usize::MAX) else { return true };
     ends(&table, Depends::OnNeeds(shown.needs(), &classes, Viewer::default()))
 }
 
@@ -320,7 +320,7 @@ fn each_of_two_keys_is_judged_by_itself() {
     let keys = ["id", "y"].map(|name| Key::Property(Box::from(name)));
     let shown = shape.told_shown(&[], &keys).unwrap();
     let rows = records(&[&[node_with(1, &[("id", Value::Int(7)), ("y", Value::Int(8))])]]);
-    let classes = shown.classes(None, &rows).unwrap();
+    let classes = shown.classes((None, &rows), usize::MAX).unwrap();
     let ends = |write| ends(&told(write), Depends::OnNeeds(shown.needs(), &classes, Viewer::default()));
     assert!(!ends("MATCH (k {id: 7, y: 42}) SET k.x = 1") && !ends("MATCH (k {id: 42}) SET k.x = 1"));
     assert!(ends("MATCH (k {id: 7, y: 8}) SET k.x = 1"));

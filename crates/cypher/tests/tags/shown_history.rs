@@ -161,7 +161,7 @@ impl Hearing {
         let by_text = ends(Depends::OnNeeds(&needs, &classes, Viewer::default()));
         let keys = self.table.covered_keys(at(0).database, &needs);
         let by_rows = shape.told_shown(&[], &keys).and_then(|shown| {
-            let classes = shown.classes(None, &entry.rows)?;
+            let classes = shown.classes((None, &entry.rows), usize::MAX)?;
             Some(ends(Depends::OnNeeds(shown.needs(), &classes, Viewer::default())))
         });
         (by_text, by_text && by_rows.unwrap_or(true))

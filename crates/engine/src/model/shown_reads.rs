@@ -66,10 +66,10 @@ impl ShownAnswer {
     /// `records`: its rows, each a PackStream list. `None` if they do not show which nodes it is about, or
     /// show more of them than their bytes allow.
     pub(crate) fn of(needs: Arc<ShownNeeds>, of_text: Option<&NeedClasses>, records: &[u8]) -> Option<Self> {
-        let classes = needs.classes(of_text, records)?;
         // The copy was weighed without them.
-        let most = SHOWN_CLASSES_FREE_BYTES.max(records.len() / SHOWN_CLASSES_SHARE);
-        (classes.weight_bytes() <= most).then_some(Self { needs, classes })
+        let bytes_max = SHOWN_CLASSES_FREE_BYTES.max(records.len() / SHOWN_CLASSES_SHARE);
+        let classes = needs.classes((of_text, records), bytes_max)?;
+        Some(Self { needs, classes })
     }
 
     pub(crate) fn depends(&self, viewer: Viewer) -> Depends<'_> {
@@ -97,8 +97,22 @@ mod tests {
     #[test]
     fn what_is_kept_beside_a_copy_is_a_small_part_of_it() {
         assert!(tells(20, "x"), "a small result may");
-        assert!(!tells(60, "x"), "its classes are larger than its rows");
-        assert!(tells(60, &"x".repeat(100)));
+        assert!(!tells(100, "x"), "the classes of each key are larger than its rows");
+        assert!(tells(100, &"x".repeat(100)));
+    }
+
+    /// Two hundred replies of twenty patrons: the replies are too many, the patrons are told all the same.
+    #[test]
+    fn a_key_with_too_many_nodes_leaves_the_others_their_place() {
+        let read = "MATCH (r:Reply)<-[:GAVE]-(w:Patron) RETURN r.no AS no, r.x AS x, w.pid AS pid, w.x AS y";
+        let reads = ShownReads::new(Arc::new(ReadShape::of(read)), &[]);
+        let keys = ["no", "pid"].map(|name| Key::Property(Box::from(name)));
+        let needs = reads.of_keys(&keys).expect("it shows both");
+        let row = |no: i64| encode(&Value::List(vec![no.into(), 1.into(), (no % 20).into(), 1.into()]));
+        let records: Vec<u8> = (0..200).flat_map(row).collect();
+        let shown = ShownAnswer::of(needs, None, &records).expect("the patrons fit");
+        let kept = shown.classes.weight_bytes();
+        assert!((20 * 8..200 * 8).contains(&kept), "{kept} bytes");
     }
 
     /// The keys come in the order of the latest writes.

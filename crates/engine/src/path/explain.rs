@@ -8,6 +8,7 @@ use hopcache_core::pattern_worth::WorthView;
 use hopcache_core::time::Millis;
 use hopcache_cypher::tags::Need;
 
+use crate::cache::copy::MemoryCopy;
 use crate::fetch::Verdict;
 use crate::model::ask::{Hints, Query};
 use crate::model::inspection::{CopyProof, Inspection};
@@ -90,8 +91,13 @@ impl Path {
         // That of another database is no answer here. A node that does not know the database has not asked yet.
         let is_known = self.cache.write_positions().known(query.tags.database()).is_some();
         let stored = stored.filter(|stored| !is_known || !self.cache.is_anothers(query, stored));
-        let entry = stored.as_ref().map(|stored| self.entry_view(query, stored));
         let decoded = stored.as_ref().and_then(|stored| self.decoded(query, stored));
+        let copy = decoded
+            .as_ref()
+            .zip(stored.as_ref())
+            .and_then(|(entry, stored)| MemoryCopy::of_entry(entry, stored.left_ms, self.context.now()).ok());
+        let ended = copy.as_ref().filter(|copy| self.cache.write_positions().has_ended_for(query, copy));
+        let entry = stored.as_ref().map(|stored| entry_view(stored, decoded.as_ref(), ended.is_some()));
         let owner = match order.first() {
             Some(node) if node != self.context.node() => {
                 self.peers.ask(node, peers::inspect(query.key), self.policy.now().probe_timeout_ms).await.ok()
@@ -104,9 +110,8 @@ impl Path {
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
         let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
-        let ended = entry.as_ref().filter(|entry| entry.state == "ended").zip(decoded.as_ref());
-        let ended_by =
-            ended.and_then(|(view, entry)| self.writes.ended_by(query, entry, Millis(view.age_ms)));
+        let age_ms = entry.as_ref().map(|entry| Millis(entry.age_ms)).unwrap_or_default();
+        let ended_by = ended.and_then(|copy| self.writes.ended_by(query, copy, age_ms));
         let range = decoded.and_then(|entry| entry.range);
         let unproved = proof.as_ref().map(|proof| proof.copy).filter(|copy| !copy.is_proved);
         let foreign = unproved.and_then(|copy| self.writes.foreign_after(query, copy.read_at));
@@ -139,43 +144,6 @@ impl Path {
         Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key).ok()
     }
 
-    fn entry_view(&self, query: &Query, stored: &StoredEntry) -> EntryView {
-        let bytes = stored.bytes.len();
-        let Some(entry) = self.decoded(query, stored) else {
-            return EntryView {
-                state: "corrupt",
-                age_ms: 0,
-                ttl_ms: 0,
-                cost_ms: 0,
-                bytes,
-                token: None,
-                stored_by: None,
-            };
-        };
-        let times = clock(&entry, stored.left_ms);
-        let read_started = self.context.now() - Millis(times.age_ms);
-        EntryView {
-            state: match times {
-                _ if self
-                    .cache
-                    .write_positions()
-                    .ends(query, entry.range.as_ref().map(|range| (range, read_started))) =>
-                {
-                    "ended"
-                }
-                EntryClock { fresh_left_ms: 1.., .. } => "fresh",
-                EntryClock { physical_left_ms: 1.., .. } => "stale",
-                _ => "dead",
-            },
-            age_ms: times.age_ms,
-            ttl_ms: times.fresh_left_ms,
-            cost_ms: entry.cost.0,
-            bytes,
-            token: Some(entry.token),
-            stored_by: Some(entry.stored_by),
-        }
-    }
-
     /// The stored entry, if the owner has no copy of it.
     fn stored_proof(&self, query: &Query, stored: &StoredEntry) -> Option<CopyProof> {
         let entry = self.decoded(query, stored)?;
@@ -195,5 +163,36 @@ impl Path {
         let needs = query.facts().ends_in_words().into_iter();
         let ends_with = needs.filter(|words| !words.starts_with(&Need::Detached.to_string())).collect();
         ProofView { copy, accounted_to: self.settled(query), ends_with }
+    }
+}
+
+/// `entry`: what is stored, if it can be read.
+fn entry_view(stored: &StoredEntry, entry: Option<&Entry>, is_ended: bool) -> EntryView {
+    let bytes = stored.bytes.len();
+    let Some(entry) = entry else {
+        return EntryView {
+            state: "corrupt",
+            age_ms: 0,
+            ttl_ms: 0,
+            cost_ms: 0,
+            bytes,
+            token: None,
+            stored_by: None,
+        };
+    };
+    let times = clock(entry, stored.left_ms);
+    EntryView {
+        state: match times {
+            _ if is_ended => "ended",
+            EntryClock { fresh_left_ms: 1.., .. } => "fresh",
+            EntryClock { physical_left_ms: 1.., .. } => "stale",
+            _ => "dead",
+        },
+        age_ms: times.age_ms,
+        ttl_ms: times.fresh_left_ms,
+        cost_ms: entry.cost.0,
+        bytes,
+        token: Some(entry.token),
+        stored_by: Some(entry.stored_by.clone()),
     }
 }

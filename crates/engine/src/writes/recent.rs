@@ -2,18 +2,15 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use hopcache_core::bookmark::{ReadRange, TransactionId};
-use hopcache_core::entry::Entry;
 use hopcache_core::limits::RECENT_WRITES_MAX;
 use hopcache_core::node::NodeName;
-use hopcache_core::result::ResultSet;
 use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{WriteEvent, WritePositionTable};
 
+use crate::cache::copy::MemoryCopy;
 use crate::model::ask::Query;
-use crate::model::shown_reads::ShownAnswer;
 use crate::writes::Writes;
 
 /// The last writes, the oldest first.
@@ -94,18 +91,18 @@ impl Writes {
         Some(ForeignWrite { ago_ms: self.context.now().since(heard_at), transaction })
     }
 
-    /// The first write after the run of an entry that ends it by itself, if this node remembers it. The run began so long ago: it has seen
-    /// what was heard of before. `None` too for an entry that no single write ends: what many writes have touched is kept less exactly.
-    pub(crate) fn ended_by(&self, query: &Query, entry: &Entry, age_ms: Millis) -> Option<EndedBy> {
+    /// The first write after its run that ends this copy by itself, if this node remembers it. The run began so long ago: it has seen what was
+    /// heard of before. `None` too for a copy that no single write ends: what many writes have touched is kept less exactly.
+    pub(crate) fn ended_by(&self, query: &Query, copy: &MemoryCopy, age_ms: Millis) -> Option<EndedBy> {
         let now = self.context.now();
         let positions = self.cache.write_positions();
-        let run = EndedRun { query, range: entry.range.as_ref()?, body: &entry.body };
-        let knowing = positions.without_writes(run.range.to().database);
+        let range = copy.range()?;
+        let knowing = positions.without_writes(range.to().database);
+        let run = EndedRun { query, range, depends: copy.depends(positions.compares_values()) };
         let recent = self.recent.lock().0.clone();
+        let later = recent.iter().filter(|recent| now.since(recent.heard_at) <= age_ms);
         let (found, touched) =
-            recent.iter().filter(|recent| now.since(recent.heard_at) <= age_ms).find_map(|recent| {
-                Some((recent, run.ended_by(&recent.event, (&knowing, positions.compares_values()))?))
-            })?;
+            { later }.find_map(|recent| Some((recent, run.ended_by(&recent.event, &knowing)?)))?;
         Some(EndedBy {
             ago_ms: now.since(found.heard_at),
             by: found.by.clone(),
@@ -125,56 +122,43 @@ type NeedInWords = (Vec<TagId>, String);
 struct EndedRun<'a> {
     query: &'a Query,
     range: &'a ReadRange,
-    /// [`ResultSet::to_bytes`] of its result.
-    body: &'a Bytes,
+    /// With what its rows show.
+    depends: Depends<'a>,
 }
 
 impl EndedRun<'_> {
     /// What this write by itself has touched of what the result depends on; empty: anything. `None` if it has not ended the result.
-    /// `knowing`: [`WritePositionTable::without_writes`], and whether values are compared.
-    fn ended_by(
-        self,
-        event: &WriteEvent,
-        (knowing, by_values): (&WritePositionTable, bool),
-    ) -> Option<Vec<NeedInWords>> {
-        // Most writes are of other labels: this needs no copy of the table.
-        let mut table = WritePositionTable::default();
-        table.take_event(event, MonoTime(0));
-        let reads = self.query.reads();
-        if !self.has_to_see(&table, event, reads.depends(false)) {
-            return None;
-        }
-        table = knowing.clone();
-        table.take_event(event, MonoTime(0));
-        // Its rows may show that it is about other nodes.
-        let shown = by_values.then(|| self.shown_to(&table)).flatten();
-        let depends = shown.as_ref().map_or(reads.depends(by_values), |shown| shown.depends(reads.viewer));
-        if !self.has_to_see(&table, event, depends) {
-            return None;
-        }
-        let is_touched = |(tags, _): &NeedInWords| match depends {
-            Depends::OnNeeds(shape, classes, viewer) => {
-                self.has_to_see(&table, event, Depends::OnNeeds(&shape.of_tags(tags), classes, viewer))
-            }
-            _ => self.has_to_see(&table, event, Depends::OnTags(tags)),
+    /// `knowing`: [`WritePositionTable::without_writes`].
+    fn ended_by(self, event: &WriteEvent, knowing: &WritePositionTable) -> Option<Vec<NeedInWords>> {
+        let needs = || self.query.facts().needs_in_words().into_iter();
+        let is_shared = |tags: &[TagId]| match &event.touched {
+            Touched::Anything => true,
+            Touched::These(touched) => tags.iter().any(|tag| touched.tags().contains(tag)),
         };
-        Some(match event.touched {
-            Touched::Anything => Vec::new(),
-            Touched::These(_) => self.query.facts().needs_in_words().into_iter().filter(is_touched).collect(),
-        })
-    }
-
-    fn shown_to(self, table: &WritePositionTable) -> Option<ShownAnswer> {
-        let reads = self.query.reads();
-        let keys = table.covered_keys(self.range.to().database, &reads.of_text.needs);
-        let needs = reads.of_text.shown.as_ref()?.of_keys(&keys)?;
-        let records = ResultSet::from_bytes(self.body).ok()?.records;
-        ShownAnswer::of(needs, reads.classes.as_deref(), &records)
-    }
-
-    /// Whether it lacks what a run that depends on this has to have seen by this table, which knows this write alone.
-    fn has_to_see(self, table: &WritePositionTable, event: &WriteEvent, depends: Depends<'_>) -> bool {
-        table.needed_by(event.name, depends).is_some_and(|needed| !needed.is_seen_by(self.range))
+        // Most writes are of other labels: this needs no copy of the table.
+        let is_of_database = event.written.database() == self.range.to().database;
+        if !is_of_database || !is_shared(&self.query.reads().of_text.tags) {
+            return None;
+        }
+        let mut table = knowing.clone();
+        table.take_event(event, MonoTime(0));
+        let has_to_see = |depends: Depends<'_>| {
+            table.needed_by(event.name, depends).is_some_and(|needed| !needed.is_seen_by(self.range))
+        };
+        if !has_to_see(self.depends) {
+            return None;
+        }
+        if event.touched == Touched::Anything {
+            return Some(Vec::new());
+        }
+        let touched: Vec<NeedInWords> = match self.depends {
+            Depends::OnNeeds(shape, classes, viewer) => needs()
+                .filter(|(tags, _)| has_to_see(Depends::OnNeeds(&shape.of_tags(tags), classes, viewer)))
+                .collect(),
+            _ => Vec::new(),
+        };
+        // What was read of shown nodes may stand in no need of the text.
+        Some(if touched.is_empty() { needs().filter(|(tags, _)| is_shared(tags)).collect() } else { touched })
     }
 }
 
@@ -195,16 +179,18 @@ fn has_values(touched: &Touched, of: &[NeedInWords]) -> bool {
 mod tests {
     use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position};
     use hopcache_core::key::DatabaseTag;
+    use hopcache_core::result::ResultSet;
     use hopcache_core::write_position::{Accounted, WriteEpoch, WritePosition, WriteRecord};
     use hopcache_cypher::tags::anchored::AnchoredWrite;
     use hopcache_packstream::{Value, encode};
 
     use super::*;
+    use crate::cache::copy::CopyTimes;
 
     /// Writes with these texts, which have the numbers 51, 52, ….
     fn recent(texts: &[&str]) -> VecDeque<RecentWrite> {
         let write = |(id, text): (u64, &&str)| {
-            let position = Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
+            let position = Position { database: DATABASE, id: TransactionId(id) };
             let event = WriteEvent {
                 name: DatabaseTag(1),
                 written: WritePosition::at(WriteEpoch(0), position),
@@ -216,10 +202,15 @@ mod tests {
         (51..).zip(texts).map(write).collect()
     }
 
+    const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
+
     /// The number of the write that has ended a result with these ids, and what it has touched.
     fn named(read: &str, ids: &[i64], writes: &[&str]) -> Option<(u64, String)> {
-        let at = |id| Position { database: DatabaseUuid([1; 16]), id: TransactionId(id) };
-        let range = ReadRange::new(Bookmark::NONE.with(Some(at(50))), at(50))?;
+        named_in(DATABASE, read, ids, writes)
+    }
+
+    fn named_in(database: DatabaseUuid, read: &str, ids: &[i64], writes: &[&str]) -> Option<(u64, String)> {
+        let at = |id| Position { database, id: TransactionId(id) };
         let row = |id: &i64| encode(&Value::List(vec![(*id).into(), "x".into()]));
         let result = ResultSet {
             fields: vec!["id".to_owned(), "name".to_owned()],
@@ -228,22 +219,34 @@ mod tests {
             kind: None,
             summary: Value::Map(Vec::new()),
             bookmark: None,
-            range: None,
+            range: ReadRange::new(Bookmark::NONE.with(Some(at(50))), at(50)),
             marked: None,
         };
-        let (query, body) = (Query::of_text(read), Bytes::from(result.to_bytes()));
-        let run = EndedRun { query: &query, range: &range, body: &body };
+        let life = Millis(60_000);
+        let times = CopyTimes {
+            read_started: MonoTime(0),
+            soft_ms: life,
+            physical_ms: life,
+            total_ms: life,
+            cost_ms: Millis(1),
+        };
+        let query = Query::of_text(read);
+        let copy = MemoryCopy::new(&result, times, None, query.tags.clone());
+        copy.know_reads(&query);
         let mut knowing = WritePositionTable::default();
         let before = WriteRecord::of_all(DatabaseTag(1), WritePosition::at(WriteEpoch(0), at(1)));
         knowing.take(before, MonoTime(0));
         let accounted = Accounted { reached: TransactionId(99), ..Accounted::default() };
-        knowing.account(at(1).database, (WriteEpoch(0), accounted));
-        let ended_by = |recent: RecentWrite| {
-            let touched = run.ended_by(&recent.event, (&knowing, true))?;
+        knowing.account(database, (WriteEpoch(0), accounted));
+        let (recent, mut all) = (recent(writes), knowing.clone());
+        recent.iter().for_each(|recent| _ = all.take_event(&recent.event, MonoTime(0)));
+        copy.learn_shown(1, |shape| all.covered_keys(database, shape));
+        let run = EndedRun { query: &query, range: copy.range()?, depends: copy.depends(true) };
+        recent.into_iter().find_map(|recent| {
+            let touched = run.ended_by(&recent.event, &knowing)?;
             let words = touched.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join(", ");
             Some((recent.event.written.position()?.id.0, words))
-        };
-        recent(writes).into_iter().find_map(ended_by)
+        })
     }
 
     #[test]
@@ -260,6 +263,7 @@ mod tests {
         let comes_in = Some((51, "(:User {name: \"x\"}).name".to_owned()));
         assert_eq!(named(cut, &[7], &[&other, &own]), comes_in, "one that it did not show");
         assert_eq!(named(shows, &[7], &[]), None);
+        assert_eq!(named_in(DatabaseUuid([2; 16]), shows, &[7], &[&own, all]), None, "of another database");
         let person = "MATCH (n:User {id: 7})-[:KNOWS]->(m:User {id: 8}) RETURN n.name AS id, m.name AS name";
         let more = "MATCH (n:User {id: 8}) SET n.name = 'x', n.age = 1";
         assert_eq!(

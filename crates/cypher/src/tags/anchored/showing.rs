@@ -191,16 +191,30 @@ impl ShownNeeds {
     }
 
     /// The classes of a result: those of the text, in the order of [`ReadShape::told_classes`], and those that its records show, each a
-    /// PackStream list. `None` if they show none, or too many.
+    /// PackStream list. They take `bytes_max` at most: the keys with the most classes are left out. `None` if no key is left.
     #[must_use]
-    pub fn classes(&self, of_text: Option<&NeedClasses>, records: &[u8]) -> Option<NeedClasses> {
+    pub fn classes(
+        &self,
+        (of_text, records): (Option<&NeedClasses>, &[u8]),
+        bytes_max: usize,
+    ) -> Option<NeedClasses> {
         let mut found = Found::new(&self.constraints);
         if records.len() > SHOWN_BYTES_MAX || !found.read(records, &self.shown) {
             return None;
         }
-        if found.0.values().all(Option::is_none) {
-            return None;
+        while found.0.values().any(Option::is_some) {
+            let all = self.with_text(of_text, &found);
+            let count = all.iter().map(Vec::len).sum::<usize>();
+            let classes = NeedClasses::new(all);
+            if count <= SHOWN_CLASSES_MAX && classes.weight_bytes() <= bytes_max {
+                return Some(classes);
+            }
+            found.leave_out_largest();
         }
+        None
+    }
+
+    fn with_text(&self, of_text: Option<&NeedClasses>, found: &Found) -> Vec<Vec<ClassId>> {
         let mut all: Vec<Vec<ClassId>> = Vec::new();
         for constraint in &self.constraints {
             let (start, count) = constraint.of_text;
@@ -213,8 +227,7 @@ impl ShownNeeds {
             });
             all.extend(texts.chain(shown).take(COVERED_KEYS_MAX));
         }
-        let is_small = all.iter().map(Vec::len).sum::<usize>() <= SHOWN_CLASSES_MAX;
-        is_small.then(|| NeedClasses::new(all))
+        all
     }
 }
 
@@ -225,6 +238,12 @@ impl Found {
     fn new(constraints: &[ShownConstraint]) -> Self {
         let keys = constraints.iter().flat_map(|constraint| constraint.shown.iter().cloned());
         Self(keys.map(|key| (key, Some(Classes::new()))).collect())
+    }
+
+    fn leave_out_largest(&mut self) {
+        if let Some(largest) = self.0.values_mut().max_by_key(|classes| classes.as_ref().map(Classes::len)) {
+            *largest = None;
+        }
     }
 
     /// Whether the records are rows of the result.

@@ -106,7 +106,7 @@ fn ends_rows(table: &WritePositionTable, read: &Prepared, shape: &ReadShape) -> 
     let keys = table.covered_keys(DATABASE, &shape.told(&[]));
     let Some(shown) = shape.told_shown(&[], &keys) else { return true };
     let of_text = shape.told_classes(&read.params);
-    let classes = shown.classes(of_text.as_ref(), &rows.records);
+    let classes = shown.classes((of_text.as_ref(), &rows.records), usize::MAX);
     classes.is_none_or(|classes| ends(table, shown.needs(), &classes))
 }
 
