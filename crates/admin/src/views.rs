@@ -13,7 +13,7 @@ use hopcache_engine::ports::OriginMember;
 use hopcache_ops::clock::since_1970;
 use hopcache_ops::labels::Part;
 use hopcache_ops::meters::{Exposition, Readings};
-use hopcache_ops::sentences::parts::{FaultTimes, when};
+use hopcache_ops::sentences::parts::when;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -116,6 +116,7 @@ pub(super) fn members(state: &NodeState) -> Vec<Value> {
                 "weight": member.weight,
                 "life": format!("{:016x}", member.incarnation.0),
                 "share": ring.share(&member.name),
+                "epoch": state.members.ring_shown_by(&member.name).map(|(epoch, _)| epoch.0),
             })
         })
         .collect()
@@ -126,12 +127,11 @@ pub(super) fn troubles(state: &NodeState) -> Vec<Value> {
     let now = since_1970();
     let millis = |time: Duration| Millis::from(time).0;
     let shown = |trouble: &Trouble| {
-        let Trouble { what, why, first, last, until, times, lasted } = trouble;
-        let lasted = *lasted + if until.is_none() { now.saturating_sub(*last) } else { Duration::ZERO };
-        let at = FaultTimes { came: [*first, *last], until: *until, times: *times, lasted };
+        let Trouble { what, why, until, times, .. } = trouble;
+        let at = trouble.times(now);
         json!({
             "part": what, "why": why, "when": when(at, now),
-            "first_ms": millis(*first), "until_ms": until.map(millis), "times": times, "lasted_ms": millis(lasted),
+            "first_ms": millis(at.came[0]), "until_ms": until.map(millis), "times": times, "lasted_ms": millis(at.lasted),
         })
     };
     let mut all: Vec<Value> = state.troubles.lock().all().map(shown).collect();

@@ -51,15 +51,17 @@ impl Refusal {
     }
 }
 
-/// The problem with the origin, and the action to take. `None` if there is none.
+/// The problem with the origin, and the action to take. `None` if there is none, or the origin is only late.
 #[must_use]
 pub fn problem(origin: &dyn Origin) -> Option<&'static str> {
     if origin.refuses_us() {
         Some(REFUSED)
-    } else if origin.is_reachable() {
+    } else if !origin.is_away() {
         None
     } else {
-        Some("Neo4j cannot be reached, or does not answer in time; it is tried again by itself")
+        Some(
+            "Neo4j cannot be reached, or does not answer in time: look at its log, and at the network. It is tried again by itself",
+        )
     }
 }
 

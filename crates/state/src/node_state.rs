@@ -19,7 +19,7 @@ use hopcache_ops::labels::Part;
 use hopcache_ops::meters::Meters;
 use hopcache_ops::origin_pace::OriginPace;
 use hopcache_ops::request_log::RequestLogInForce;
-use hopcache_ops::sentences::parts::time_of_day;
+use hopcache_ops::sentences::parts::{LATE_PROBE, was_slow, when};
 use hopcache_ops::traces::{AnsweredRequest, RequestSpan, Traces};
 use hopcache_store::problem::StoreProblem;
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::memory::CopyMemory;
 use crate::reload::Reload;
-use crate::troubles::Troubles;
+use crate::troubles::{Fault, Troubles};
 
 /// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
@@ -90,10 +90,13 @@ impl NodeState {
             ));
         }
         if let Some(advice) = own_login::problem(&*self.origin) {
-            parts.push((Part::Origin, advice.into()));
+            let uri = self.report.load().value("origin.uri").to_string();
+            parts.push((Part::Origin, format!("{advice} (origin.uri is {uri})").into()));
         }
         if let Some(why) = self.origin_pace.problem() {
             parts.push((Part::Slow, why.into()));
+        } else if !self.origin.is_reachable() && !self.origin.is_away() {
+            parts.push((Part::Slow, LATE_PROBE.into()));
         }
         if let Some(why) = self.members.problem() {
             parts.push((Part::Members, why.into()));
@@ -117,15 +120,18 @@ impl NodeState {
         parts
     }
 
-    /// Since when each degraded part has been so, as the time of day. A node looks each second, whenever its members change, and
+    /// Since when each degraded part has been so, as the time of day, and when it was so before. A node looks each second, whenever its members change, and
     /// whenever it is asked.
     pub fn since(&self, degraded: &[(Part, Cow<'static, str>)]) -> BTreeMap<&'static str, String> {
         let now = since_1970();
         let faults = self.faults(degraded);
         let mut troubles = self.troubles.lock();
         troubles.note(&faults, now);
-        let of = |(part, _): &(Part, _)| (part.as_str(), time_of_day(troubles.since(*part).unwrap_or(now)));
-        degraded.iter().map(of).collect()
+        let of = |(part, _): &(Part, _)| {
+            let said = when(troubles.lasting(*part)?.times(now), now);
+            Some((part.as_str(), said.trim_start_matches("since ").to_owned()))
+        };
+        degraded.iter().filter_map(of).collect()
     }
 
     /// The process did not run for this time, up to now.
@@ -135,8 +141,10 @@ impl NodeState {
     }
 
     /// The faults of these parts, for [`Troubles::note`]: of each member and each peer its own.
-    fn faults(&self, degraded: &[(Part, Cow<'static, str>)]) -> Vec<(Part, String, Option<Duration>)> {
+    fn faults(&self, degraded: &[(Part, Cow<'static, str>)]) -> Vec<Fault> {
+        let slow = self.origin_pace.now().filter(|slow| slow.since.is_some());
         let of = |(part, why): &(Part, Cow<'static, str>)| match part {
+            Part::Slow => vec![slow.map_or_else(|| why.clone().into_owned(), |slow| was_slow(slow.factor))],
             Part::Members => self.members.problems(),
             Part::Peer => {
                 let left_out = self.engine.peers().left_out();
@@ -144,8 +152,14 @@ impl NodeState {
             }
             _ => vec![why.clone().into_owned()],
         };
-        let came = |part| if part == Part::Slow { self.origin_pace.slow_since() } else { None };
-        degraded.iter().flat_map(|each| of(each).into_iter().map(|why| (each.0, why, came(each.0)))).collect()
+        let fault = |part, why| {
+            let (came, factor) = match slow.filter(|_| part == Part::Slow) {
+                Some(slow) => (self.origin_pace.slow_since(), slow.factor as u32),
+                None => (None, 0),
+            };
+            Fault { part, why, came, factor }
+        };
+        degraded.iter().flat_map(|each| of(each).into_iter().map(|why| fault(each.0, why))).collect()
     }
 
     /// The account of a request that became a query and was answered: counters, the hottest keys, its line in the log and its

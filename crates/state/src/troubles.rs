@@ -6,14 +6,30 @@ use std::time::Duration;
 
 use hopcache_core::limits::{TROUBLE_AGAIN_MS, TROUBLES_MAX};
 use hopcache_ops::labels::Part;
+use hopcache_ops::sentences::parts::FaultTimes;
+
+/// A fault that is there at present.
+#[derive(Debug)]
+pub struct Fault {
+    /// The part.
+    pub part: Part,
+    /// Its sentence.
+    pub why: String,
+    /// When it came; `None`: now.
+    pub came: Option<Duration>,
+    /// How bad it is, if the sentence says so: that of the worst moment is kept.
+    pub factor: u32,
+}
 
 /// A fault of one part of the node, or of what the node needs. It may have come several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// The part, as in `degraded` of `readyz`; [`STOOD_STILL`] is none.
     pub what: &'static str,
-    /// The fault, as it was said when it came first.
+    /// The fault, as it was said when it came first, or was worst.
     pub why: String,
+    /// How bad it was at worst, if that is measured.
+    pub worst: u32,
     /// When it came first, in time since 1970.
     pub first: Duration,
     /// When it came last.
@@ -34,6 +50,7 @@ impl Trouble {
         Self {
             what,
             why: why.to_owned(),
+            worst: 0,
             first: now,
             last: now,
             until: None,
@@ -47,13 +64,28 @@ impl Trouble {
         self.what == what && (what == Part::Slow.as_str() || self.why == why)
     }
 
+    /// When it was there, up to now.
+    #[must_use]
+    pub fn times(&self, now: Duration) -> FaultTimes {
+        let &Self { first, last, until, times, lasted, .. } = self;
+        let lasted = lasted + if until.is_none() { now.saturating_sub(last) } else { Duration::ZERO };
+        FaultTimes { came: [first, last], until, times, lasted }
+    }
+
     fn ends(&mut self, now: Duration) {
         self.until = Some(now);
         self.lasted += now.saturating_sub(self.last);
     }
 
-    fn comes_again(&mut self, now: Duration) {
-        (self.last, self.until, self.times) = (now, None, self.times.saturating_add(1));
+    /// It is there from `came` on. If that is before it was over, it was there all the time and nobody saw it.
+    fn comes(&mut self, came: Duration) {
+        let Some(until) = self.until.take() else { return };
+        if came > until {
+            (self.last, self.times) = (came, self.times.saturating_add(1));
+        } else {
+            self.lasted = self.lasted.saturating_sub(until.saturating_sub(self.last));
+            (self.first, self.last) = (self.first.min(came), self.last.min(came));
+        }
     }
 }
 
@@ -62,15 +94,18 @@ impl Trouble {
 pub struct Troubles(VecDeque<Trouble>);
 
 impl Troubles {
-    /// These faults are there at present, and no others. Each has its part, its sentence, and when it came; without, it came now.
-    pub fn note(&mut self, faults: &[(Part, String, Option<Duration>)], now: Duration) {
+    /// These faults are there at present, and no others.
+    pub fn note(&mut self, faults: &[Fault], now: Duration) {
         for trouble in self.0.iter_mut().filter(|trouble| trouble.until.is_none()) {
-            if !faults.iter().any(|(part, why, _)| trouble.is(part.as_str(), why)) {
+            if !faults.iter().any(|fault| trouble.is(fault.part.as_str(), &fault.why)) {
                 trouble.ends(now);
             }
         }
-        for (part, why, came) in faults {
+        for Fault { part, why, came, factor } in faults {
             self.comes(part.as_str(), why, came.unwrap_or(now));
+            if let Some(trouble) = self.0.back_mut().filter(|trouble| trouble.worst < *factor) {
+                (trouble.worst, trouble.why) = (*factor, why.clone());
+            }
         }
     }
 
@@ -83,12 +118,18 @@ impl Troubles {
         }
     }
 
+    /// The fault for which a part does not work, if it does not: the one that is there for longest.
+    #[must_use]
+    pub fn lasting(&self, part: Part) -> Option<&Trouble> {
+        let lasting =
+            self.0.iter().filter(|trouble| trouble.what == part.as_str() && trouble.until.is_none());
+        lasting.min_by_key(|trouble| trouble.last)
+    }
+
     /// Since when a part does not work, if it does not.
     #[must_use]
     pub fn since(&self, part: Part) -> Option<Duration> {
-        let lasting =
-            self.0.iter().filter(|trouble| trouble.what == part.as_str() && trouble.until.is_none());
-        lasting.map(|trouble| trouble.last).min()
+        self.lasting(part).map(|trouble| trouble.last)
     }
 
     /// All of them, the latest at the end.
@@ -104,10 +145,7 @@ impl Troubles {
         };
         let known = self.0.iter().rposition(is_same).and_then(|place| self.0.remove(place));
         let mut trouble = known.unwrap_or_else(|| Trouble::of(what, why, now));
-        if let Some(until) = trouble.until {
-            // What is told to have come earlier than it was over lasted on unseen: that time counts once.
-            trouble.comes_again(now.max(until));
-        }
+        trouble.comes(now);
         if self.0.len() >= TROUBLES_MAX {
             // If all last, the new one finds no place: those that are known would begin anew in turn.
             let Some(over) = self.0.iter().position(|trouble| trouble.until.is_some()) else { return };
@@ -125,7 +163,11 @@ mod tests {
     const GONE: (Part, &str) = (Part::Members, "node-b cannot be reached");
 
     fn note(troubles: &mut Troubles, faults: &[(Part, &str)], at: u64) {
-        let faults: Vec<_> = faults.iter().map(|(part, why)| (*part, (*why).to_owned(), None)).collect();
+        let fault = |(part, why): &(Part, &str)| {
+            let factor = why.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+            Fault { part: *part, why: (*why).to_owned(), came: None, factor }
+        };
+        let faults: Vec<_> = faults.iter().map(fault).collect();
         troubles.note(&faults, S(at));
     }
 
@@ -171,10 +213,11 @@ mod tests {
 
     /// The sentence of a slow Neo4j holds how slow it is.
     #[test]
-    fn another_figure_is_no_other_fault() {
+    fn another_figure_is_no_other_fault_and_the_worst_is_kept() {
         let mut troubles = Troubles::default();
-        note(&mut troubles, &[(Part::Slow, "9 times slower")], 100);
-        note(&mut troubles, &[(Part::Slow, "8 times slower")], 105);
+        for (at, why) in [(100, "6 times slower"), (105, "9 times slower"), (110, "8 times slower")] {
+            note(&mut troubles, &[(Part::Slow, why)], at);
+        }
         let seen: Vec<_> =
             troubles.all().map(|trouble| (&*trouble.why, trouble.first, trouble.until)).collect();
         assert_eq!(seen, [("9 times slower", S(100), None)]);
@@ -195,14 +238,17 @@ mod tests {
     #[test]
     fn a_time_that_was_told_twice_counts_once() {
         let mut troubles = Troubles::default();
-        let slow = |came| [(Part::Slow, "9 times slower".to_owned(), Some(S(came)))];
+        let slow =
+            |came| [Fault { part: Part::Slow, why: "9 times slower".into(), came: Some(S(came)), factor: 9 }];
         troubles.note(&slow(100), S(110));
         troubles.note(&[], S(120));
         troubles.note(&slow(100), S(130));
         troubles.note(&[], S(140));
-        let seen: Vec<_> =
-            troubles.all().map(|trouble| (trouble.first, trouble.until, trouble.lasted)).collect();
-        assert_eq!(seen, [(S(100), Some(S(140)), S(40))]);
+        let seen: Vec<_> = troubles
+            .all()
+            .map(|trouble| (trouble.first, trouble.until, trouble.lasted, trouble.times))
+            .collect();
+        assert_eq!(seen, [(S(100), Some(S(140)), S(40), 1)]);
     }
 
     #[test]

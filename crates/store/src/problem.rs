@@ -56,7 +56,7 @@ impl StoreProblem {
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Absent => {
-                "the store cannot be reached, or does not answer in time; it is tried again by itself"
+                "the store cannot be reached, or does not answer in time: look at the log and the uptime of Redis, and at the network. It is tried again by itself"
             }
             Self::Certificate => {
                 "the store's certificate is not trusted: set store.ca_file to the PEM file of the authority that signed it; the certificate has to name the host of store.uri"

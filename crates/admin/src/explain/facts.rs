@@ -102,8 +102,8 @@ fn unproved(state: &NodeState, copy: &CopyFacts, explanation: &Explanation) -> U
     let past = |write: ForeignWrite| PastWrite { ago_ms: write.ago_ms.0, transaction: write.transaction.0 };
     match explanation.foreign {
         _ if state.engine.store().trouble().is_some() => Unproved::StoreAway(since(Part::Store)),
-        _ if state.degraded().iter().any(|(part, _)| *part == Part::Origin) => {
-            Unproved::OriginAway(since(Part::Origin))
+        _ if !state.origin.is_reachable() || state.origin.refuses_us() => {
+            Unproved::OriginAway(since(Part::Origin).or_else(|| since(Part::Slow)))
         }
         None if copy.age_ms < NEW_MS => Unproved::New,
         foreign => Unproved::WrittenPast(foreign.map(past)),

@@ -53,11 +53,10 @@ fn told(is_ready: bool, (health, ring): (&Value, &Value), totals: &Totals) -> St
 /// Rows of faults that are over: with more, the answer would not fit a screen.
 const OVER_SHOWN: usize = 4;
 
-/// What did not work lately, and works again or comes and goes.
+/// What did not work lately, and works again.
 fn over(ring: &Value) -> Option<String> {
-    let is_over = |trouble: &&Value| !trouble["until_ms"].is_null() || number(trouble, "times") > 1.0;
     let mut rows: Vec<Vec<String>> = items(ring, "troubles")
-        .filter(is_over)
+        .filter(|trouble| !trouble["until_ms"].is_null())
         .map(|trouble| ["part", "when", "why"].map(|name| text(trouble, name)).to_vec())
         .collect();
     let more = rows.len().saturating_sub(OVER_SHOWN);
@@ -65,7 +64,7 @@ fn over(ring: &Value) -> Option<String> {
     let table =
         (!rows.is_empty()).then(|| table::render(&["part", "when", "what this node said then"], rows))?;
     let more = if more > 0 { format!("\n{more} earlier ones: --json") } else { String::new() };
-    Some(format!("\nLately at this node, and over or coming and going:\n{table}{more}"))
+    Some(format!("\nLately at this node, and over:\n{table}{more}"))
 }
 
 /// Seconds since the process began.
@@ -114,7 +113,16 @@ fn heading(is_ready: bool, health: &Value, ring: &Value) -> String {
     };
     let nodes = items(ring, "members").count();
     let nodes = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
-    table::clean(&format!("{name} {state}. {nodes}, ring {} (equal on all nodes that agree).", epoch(ring)))
+    let is_other = |member: &&Value| {
+        member["state"] == "up" && member["epoch"].as_u64().is_some_and(|shown| ring["epoch"] != shown)
+    };
+    let others: Vec<String> =
+        items(ring, "members").filter(is_other).map(|member| text(member, "name")).collect();
+    let rings = match (others.is_empty(), epoch(ring)) {
+        (true, ring) => format!("{nodes}; those that answer have one ring, {ring}"),
+        (false, ring) => format!("{nodes}, ring {ring}, and ANOTHER RING at {}", others.join(", ")),
+    };
+    table::clean(&format!("{name} {state}. {rings}."))
 }
 
 /// The last digits of the ring's digest: enough to compare nodes by eye.
@@ -201,7 +209,7 @@ mod tests {
              hopcache_requests_total{class=\"read\",status=\"503\"} 3\nhopcache_origin_slowdown 9.2\n",
         );
         let told = told(true, (&health, &ring()), &totals);
-        let first = "node-a is ready. 3 nodes, ring 03e71c (equal on all nodes that agree).";
+        let first = "node-a is ready. 3 nodes; those that answer have one ring, 03e71c.";
         assert_eq!(told.lines().next(), Some(first), "{told}");
         for part in
             ["32.8 %", "67.2 %", "serves", "DOWN", "leaves", "Redis does not answer: start it", "03:12 UTC"]
@@ -220,16 +228,18 @@ mod tests {
     /// A node that flapped, and is well again.
     #[test]
     fn what_is_over_is_told() {
-        let trouble = |part: &str, until: Option<u64>, times: u32| json!({"part": part, "why": "node-b could not be reached", "when": "08:40:02 to 08:40:34 UTC (5 min ago), 4 times, 16 s in all", "until_ms": until, "times": times});
+        let trouble = |part: &str, until: Option<u64>, times: u32| json!({"part": part, "why": "node-b could not be reached", "when": "08:40:30 to 08:40:34 UTC, 4 s (over for 5 min); before that 3 times from 08:40:02 on, 12 s in all", "until_ms": until, "times": times});
         let mut ring = ring();
         let health = json!({"status": "ready", "reasons": [], "degraded": [], "why": {}});
-        ring["troubles"] = json!([trouble("members", Some(7), 4), trouble("store", None, 1)]);
+        ring["troubles"] = json!([trouble("members", Some(7), 4), trouble("store", None, 2)]);
         let told_now = |ring: &Value| told(true, (&health, ring), &Totals::default());
         let seen = told_now(&ring);
-        for words in ["│ members", "08:40:02 to 08:40:34", "4 times", "node-b could not be reached"] {
+        for words in ["│ members", "08:40:30 to 08:40:34", "3 times", "node-b could not be reached"] {
             assert!(seen.contains(words), "{words}: {seen}");
         }
-        assert!(!seen.contains("│ store"), "it lasts, and is no news here: {seen}");
+        assert!(!seen.contains("│ store"), "it lasts, and is not over: {seen}");
+        ring["members"][2]["epoch"] = json!(7);
+        assert!(told_now(&ring).contains("3 nodes, ring 03e71c, and ANOTHER RING at node-c."));
         ring["troubles"] = (0..20).map(|_| trouble("members", Some(7), 4)).collect();
         let seen = told_now(&ring);
         assert!(seen.lines().count() <= 24 && seen.contains("16 earlier ones"), "{seen}");
