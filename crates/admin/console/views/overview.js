@@ -1,7 +1,7 @@
 // The cluster at a glance.
 
 import { chart } from "../chart.js";
-import { el, section, table, tile, tiles } from "../dom.js";
+import { el, section, setText, table, tile, tiles } from "../dom.js";
 import { sum } from "../figures.js";
 import { bytes, count, percent, rate, seconds } from "../format.js";
 
@@ -50,6 +50,8 @@ function create() {
     { name: "What it said then", cell: ({ trouble }) => trouble.why },
   ], "No node remembers a fault that is over.");
 
+  const earlier = el("p", { class: "note" });
+
   const update = (figures) => {
     const [hits, misses, bypasses] = ["hits", "misses", "bypasses"].map((name) => figures.rate(name) ?? 0);
     const known = figures.points.length > 0;
@@ -59,16 +61,18 @@ function create() {
     shown.tail.set(seconds(figures.quantile(0.99)));
     shown.errors.set(known ? rate(figures.rate("errors") ?? 0) : "–", `${count(figures.total("errors"))} since the nodes started`);
     const pace = Math.max(0, ...figures.parts.map((part) => sum(part, "hopcache_origin_slowdown")));
-    shown.pace.set(pace === 0 ? "–" : pace < 1.5 ? "as usual" : `${pace.toFixed(1)} times slower`, pace === 0 ? "too few runs in the last minute" : undefined);
     const runs = figures.rate("runs") ?? 0;
+    const slowness = pace === 0 ? "–" : pace < 1.5 ? "as usual" : `${pace.toFixed(1)} times slower`;
+    shown.pace.set(known && runs === 0 ? "no runs" : slowness, pace === 0 ? "too few runs in the last minute" : undefined);
     shown.runs.set(known ? rate(runs) : "–", `${count(figures.total("runs"))} since the nodes started`);
     const [without, did] = [figures.total("hits") + figures.total("misses") + figures.total("bypasses"), figures.total("runs")];
     shown.saved.set(without > 0 ? percent(Math.max(0, 1 - did / without)) : "–", `${count(did)} runs for ${count(without)} requests`);
     for (const each of [requests, load, times]) each.set(figures.points);
     nodes.set(figures.parts.map((part) => ({ part, rates: (name) => figures.rateOf(part.name, name) ?? 0 })));
-    const lately = figures.parts.flatMap((part) => (part.troubles ?? []).filter((trouble) => trouble.until_ms !== null || trouble.times > 1)
+    const lately = figures.parts.flatMap((part) => (part.troubles ?? []).filter((trouble) => trouble.until_ms !== null)
       .map((trouble) => ({ node: part.name, trouble })));
-    over.set(lately.sort((one, other) => (other.trouble.until_ms ?? Number.MAX_VALUE) - (one.trouble.until_ms ?? Number.MAX_VALUE)).slice(0, LATELY_MAX));
+    over.set(lately.sort((one, other) => other.trouble.until_ms - one.trouble.until_ms).slice(0, LATELY_MAX));
+    setText(earlier, lately.length > LATELY_MAX ? `${lately.length - LATELY_MAX} earlier ones: hopcache status --json at each node.` : "");
     const said = complaints(figures);
     health.replaceChildren(...(said.length > 0 ? said : ["Everything works as it should."]).map((text) =>
       el("li", { class: said.length > 0 ? "bad" : "good", text })));
@@ -76,7 +80,7 @@ function create() {
   const element = el("div", {},
     tiles(...Object.values(shown)),
     section("Health", health),
-    over.element,
+    over.element, earlier,
     el("div", { class: "charts" }, requests.element, load.element, times.element),
     nodes.element);
   return { element, update, remove: () => [requests, load, times].forEach((each) => each.remove()) };
@@ -89,7 +93,7 @@ function complaints(figures) {
     .map((member) => `${member.name} is down.`);
   const ofParts = figures.parts.flatMap((part) => [
     ...part.reasons.map((reason) => `${part.name} is not ready: ${reason}.`),
-    ...Object.entries(part.degraded).map(([what, why]) => `${part.name}, ${what}: ${why}.`),
+    ...Object.entries(part.degraded).map(([what, why]) => `${part.name}, ${what}, since ${part.since?.[what] ?? "now"}: ${why}. ${part.effects?.[what] ?? ""}`),
   ]);
   return [...silent, ...down, ...ofParts];
 }

@@ -12,6 +12,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::tags::TagId;
 use hopcache_engine::{Crowd, DatabasePositions};
 use hopcache_ops::hot::{HotKey, HotPattern, Hottest};
+use hopcache_ops::sentences::parts::effect;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -62,8 +63,12 @@ impl Parts {
     fn part(&self) -> Value {
         let state = &self.state;
         let reasons = state.reasons_not_ready();
+        let degraded = state.degraded();
+        let since = state.since(&degraded);
+        let effects: BTreeMap<&str, _> =
+            degraded.iter().map(|(part, _)| (part.as_str(), effect(part.as_str()))).collect();
         let degraded: BTreeMap<&str, _> =
-            state.degraded().into_iter().map(|(part, why)| (part.as_str(), why)).collect();
+            degraded.into_iter().map(|(part, why)| (part.as_str(), why)).collect();
         let hottest = state.hot.hottest();
         json!({
             "name": self.name(),
@@ -71,6 +76,8 @@ impl Parts {
             "ready": reasons.is_empty(),
             "reasons": reasons,
             "degraded": degraded,
+            "since": since,
+            "effects": effects,
             "troubles": views::troubles(state),
             "ring": {
                 "epoch": format!("{:016x}", state.engine.view().epoch().0),
