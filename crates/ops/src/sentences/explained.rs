@@ -155,7 +155,7 @@ pub struct PastWrite {
 }
 
 impl Unproved {
-    fn remedy(self) -> String {
+    fn remedy(self, copy: &CopyFacts) -> String {
         let away = |what: &str, since: Option<Duration>| {
             let since = since.map(|since| format!(" since {}", time_of_day(since))).unwrap_or_default();
             format!("{what} has been away{since}")
@@ -178,13 +178,15 @@ impl Unproved {
             Self::WrittenPast(write) => {
                 // After a restart of Neo4j nodes cannot tell either.
                 let which = write.map_or_else(String::new, |write| {
-                    let (ago, at) = (span(write.ago_ms), write.transaction);
-                    format!(", or a restart of Neo4j after which nodes count anew, noticed {ago} ago at transaction {at},")
+                    let (ago, newest) = (span(write.ago_ms), write.transaction);
+                    format!(", or a restart of Neo4j after which nodes count anew, noticed {ago} ago when the newest transaction was {newest},")
                 });
                 format!(
-                    "A write that did not go through Hopcache{which} may have changed it (`hopcache_foreign_writes_total` counts those that were \
-                     noticed). If it is old, end it now: `hopcache invalidate`, or `hopcache purge --query-key` with its key. Have that \
-                     writer tell of each write (`hopcache invalidate`): then entries stay proved."
+                    "A write that did not go through Hopcache{which} may have changed it since it was read, and all that was cached of this \
+                     database before, of all users. If it is old, end it now: `{}` for all users, or `hopcache purge --query-key` with its key \
+                     for this user and text alone. A writer that tells of each write so ends what it changed at once; the rest stays proved only if \
+                     every such writer tells and `freshness.watch_interval = \"0s\"`.",
+                    copy.invalidation()
                 )
             }
         }
@@ -384,7 +386,7 @@ impl CopyFacts {
             }
             (None, ends) => Sentence::new(
                 format!("Cached {place}: read {age} ago, fresh for another {left}, not proved. {ends}"),
-                self.unproved.remedy(),
+                self.unproved.remedy(self),
             ),
         }
     }
@@ -402,6 +404,21 @@ impl CopyFacts {
             (Some(last), 0) => format!("A write to {} or {last} ends it.", named.join(", ")),
             (Some(last), more) => format!("A write to {}, {last} or {more} more ends it.", named.join(", ")),
         }
+    }
+
+    /// The command that ends it as a write would, with the narrowest of what it depends on.
+    fn invalidation(&self) -> String {
+        let node = |need: &String| {
+            let (label, rest) = need.strip_prefix("(:")?.split_once(" {")?;
+            let (key, rest) = rest.split_once(": ")?;
+            Some(format!("--node {label} {key} {}", rest.split_once('}')?.0))
+        };
+        let label = |need: &String| Some(format!("--label {}", need.strip_prefix(':')?));
+        let of_type = |need: &String| Some(format!("--type {}", need.strip_prefix("[:")?.strip_suffix(']')?));
+        let needs = || self.ends_with.iter();
+        let what =
+            needs().find_map(node).or_else(|| needs().find_map(label)).or_else(|| needs().find_map(of_type));
+        format!("hopcache invalidate {}", what.as_deref().unwrap_or("--anything"))
     }
 
     fn behind_bookmark(&self) -> Sentence {

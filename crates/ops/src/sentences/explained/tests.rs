@@ -89,7 +89,7 @@ fn what_answers_or_never_may_has_its_sentence() {
         ),
         (
             cached(by_age()),
-            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. A write that did not go through Hopcache may have changed it (`hopcache_foreign_writes_total` counts those that were noticed). If it is old, end it now: `hopcache invalidate`, or `hopcache purge --query-key` with its key. Have that writer tell of each write (`hopcache invalidate`): then entries stay proved.",
+            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. A write that did not go through Hopcache may have changed it since it was read, and all that was cached of this database before, of all users. If it is old, end it now: `hopcache invalidate --type KNOWS` for all users, or `hopcache purge --query-key` with its key for this user and text alone. A writer that tells of each write so ends what it changed at once; the rest stays proved only if every such writer tells and `freshness.watch_interval = \"0s\"`.",
         ),
         (
             cached(CopyFacts { place: Place::Store, read_at: None, ..by_age() }),
@@ -216,6 +216,19 @@ fn many_needs_are_counted() {
     assert_eq!(all.ends(), "A write to any node, :A, :B, :R or 2 more ends it.");
 }
 
+#[test]
+fn the_command_that_ends_it_is_as_narrow_as_can_be() {
+    let rows: [(&[&str], &str); 3] = [
+        (&[":Price", "(:Price {id: $id}).price"], "--node Price id $id"),
+        (&[".price of nodes", "[:SELLS]", ":Price"], "--label Price"),
+        (&["any node"], "--anything"),
+    ];
+    for (needs, said) in rows {
+        let ends_with = needs.iter().map(ToString::to_string).collect();
+        assert_eq!(CopyFacts { ends_with, ..copy() }.invalidation(), format!("hopcache invalidate {said}"));
+    }
+}
+
 /// A copy from before it grew too large answers until it ends.
 #[test]
 fn the_reason_is_the_one_that_a_request_would_get() {
@@ -233,20 +246,20 @@ fn a_copy_that_is_not_proved_says_why() {
         (Unproved::StoreAway(None), "The store has been away, so"),
         (
             Unproved::OriginAway(Some(Duration::from_secs(3 * 3_600))),
-            "Neo4j has been away since 03:00 UTC, so",
+            "Neo4j has been away since 03:00:00 UTC, so",
         ),
         (Unproved::New, "Nothing to do: it is new."),
         (Unproved::WrittenPast(None), "Hopcache may have changed it"),
         (
             Unproved::WrittenPast(Some(PastWrite { ago_ms: 4_000, transaction: 52 })),
-            "Hopcache, or a restart of Neo4j after which nodes count anew, noticed 4 s ago at transaction 52, may have changed it",
+            "Hopcache, or a restart of Neo4j after which nodes count anew, noticed 4 s ago when the newest transaction was 52, may have changed it since it was read",
         ),
     ];
     for (unproved, text) in rows {
         let told = told(&cached(CopyFacts { unproved, ..by_age() }));
         assert!(told.contains(text), "{told}");
         let is_past = matches!(unproved, Unproved::WrittenPast(_));
-        assert_eq!(told.contains("end it now: `hopcache invalidate`"), is_past, "{told}");
+        assert_eq!(told.contains("end it now: `hopcache invalidate --type KNOWS`"), is_past, "{told}");
     }
 }
 
