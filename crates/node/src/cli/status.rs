@@ -111,18 +111,19 @@ fn heading(is_ready: bool, health: &Value, ring: &Value) -> String {
         (false, true) => "is NOT READY".to_owned(),
         (false, false) => format!("is NOT READY: {}", reasons.join("; ")),
     };
-    let nodes = items(ring, "members").count();
-    let nodes = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
+    let members = items(ring, "members").count();
     let is_other = |member: &&Value| {
         member["state"] == "up" && member["epoch"].as_u64().is_some_and(|shown| ring["epoch"] != shown)
     };
     let others: Vec<String> =
         items(ring, "members").filter(is_other).map(|member| text(member, "name")).collect();
-    let rings = match (others.is_empty(), epoch(ring)) {
-        (true, ring) => format!("{nodes}; those that answer have one ring, {ring}"),
-        (false, ring) => format!("{nodes}, ring {ring}, and ANOTHER RING at {}", others.join(", ")),
+    let rings = match (members, others.is_empty()) {
+        (1, _) => String::new(),
+        (_, true) => " (all that answer have it)".to_owned(),
+        (_, false) => format!(" (ANOTHER RING at {})", others.join(", ")),
     };
-    table::clean(&format!("{name} {state}. {rings}."))
+    let nodes = if members == 1 { "1 node".to_owned() } else { format!("{members} nodes") };
+    table::clean(&format!("{name} {state}. {nodes}, ring {}{rings}.", epoch(ring)))
 }
 
 /// The last digits of the ring's digest: enough to compare nodes by eye.
@@ -209,7 +210,7 @@ mod tests {
              hopcache_requests_total{class=\"read\",status=\"503\"} 3\nhopcache_origin_slowdown 9.2\n",
         );
         let told = told(true, (&health, &ring()), &totals);
-        let first = "node-a is ready. 3 nodes; those that answer have one ring, 03e71c.";
+        let first = "node-a is ready. 3 nodes, ring 03e71c (all that answer have it).";
         assert_eq!(told.lines().next(), Some(first), "{told}");
         for part in
             ["32.8 %", "67.2 %", "serves", "DOWN", "leaves", "Redis does not answer: start it", "03:12 UTC"]
@@ -239,7 +240,7 @@ mod tests {
         }
         assert!(!seen.contains("│ store"), "it lasts, and is not over: {seen}");
         ring["members"][2]["epoch"] = json!(7);
-        assert!(told_now(&ring).contains("3 nodes, ring 03e71c, and ANOTHER RING at node-c."));
+        assert!(told_now(&ring).contains("3 nodes, ring 03e71c (ANOTHER RING at node-c)."));
         ring["troubles"] = (0..20).map(|_| trouble("members", Some(7), 4)).collect();
         let seen = told_now(&ring);
         assert!(seen.lines().count() <= 24 && seen.contains("16 earlier ones"), "{seen}");

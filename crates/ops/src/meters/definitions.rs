@@ -181,7 +181,7 @@ read! {
     bolt_connections: usize => Gauge = "hopcache_bolt_connections", "Connections of Bolt clients.";
     http_transactions: usize => Gauge = "hopcache_http_transactions", "Explicit transactions over HTTP that this node holds open.";
     log_lines_dropped: u64 => Counter = "hopcache_log_lines_dropped_total", "Log lines of the process that were lost because the queue was full or because they could not be written.";
-    degraded: [bool; Part::ALL.len()] => By<Part, Gauge> = "hopcache_degraded" ["part"], "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds. slow: the origin answers over four times slower than usual.";
+    degraded: [bool; Part::ALL.len()] => By<Part, Gauge> = "hopcache_degraded" ["part"], "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds. slow: the origin answers over four times slower than usual, or is late with the answer to a probe.";
 }
 
 /// One series for each database that was written, so there is none from the start.
