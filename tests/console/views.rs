@@ -82,6 +82,13 @@ async fn every_view_shows_the_cluster_and_a_killed_node() {
     ));
     browser.shows("#view tbody", &["down"], slowness.bound(SHOWN_MAX)).await;
     keep(&browser, "killed").await;
+    browser.open(&format!("{url}#/overview")).await;
+    let said = [
+        "node-a, members, since ",
+        " UTC: node-c did not say goodbye",
+        "Keys of these members go to the next",
+    ];
+    browser.shows("#view .health", &said, slowness.bound(Duration::from_secs(10))).await;
     assert_eq!(browser.complaints().await, Vec::<String>::new());
 }
 

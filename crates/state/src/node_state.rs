@@ -120,8 +120,8 @@ impl NodeState {
         parts
     }
 
-    /// Since when each degraded part has been so, as the time of day, and when it was so before. A node looks each second, whenever its members change, and
-    /// whenever it is asked.
+    /// Since when each degraded part has been so, as the time of day, and when it was so before. A node looks each second, whenever
+    /// its members change, and whenever it is asked.
     pub fn since(&self, degraded: &[(Part, Cow<'static, str>)]) -> BTreeMap<&'static str, String> {
         let now = since_1970();
         let faults = self.faults(degraded);

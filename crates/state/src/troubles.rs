@@ -103,7 +103,9 @@ impl Troubles {
         }
         for Fault { part, why, came, factor } in faults {
             self.comes(part.as_str(), why, came.unwrap_or(now));
-            if let Some(trouble) = self.0.back_mut().filter(|trouble| trouble.worst < *factor) {
+            if let Some(trouble) =
+                self.0.back_mut().filter(|it| it.is(part.as_str(), why) && it.worst < *factor)
+            {
                 (trouble.worst, trouble.why) = (*factor, why.clone());
             }
         }
@@ -113,7 +115,7 @@ impl Troubles {
     pub fn note_standstill(&mut self, lasted: Duration, now: Duration) {
         const WHY: &str = "this process did not run: it was stopped, or got no CPU";
         self.comes(STOOD_STILL, WHY, now.saturating_sub(lasted));
-        if let Some(trouble) = self.0.back_mut() {
+        if let Some(trouble) = self.0.back_mut().filter(|it| it.is(STOOD_STILL, WHY)) {
             trouble.ends(now);
         }
     }
@@ -281,7 +283,8 @@ mod tests {
         for at in [1, 2, 3] {
             note(&mut troubles, &all, at);
         }
-        let firsts: Vec<_> = troubles.all().map(|trouble| trouble.first).collect();
-        assert_eq!(firsts, [S(1); TROUBLES_MAX]);
+        note(&mut troubles, &[&all[..], &[(Part::Slow, "9 times slower")]].concat(), 4);
+        assert!(troubles.all().all(|trouble| trouble.first == S(1) && trouble.worst == 0), "{troubles:?}");
+        assert_eq!(troubles.all().count(), TROUBLES_MAX);
     }
 }
