@@ -113,7 +113,9 @@ async fn is_left_out_until_one_is_answered(way: Way) {
     let most = Slowness::by(unloaded.iter().copied()).bound(Duration::from_secs(1));
     assert!(percentile(&without, 99) < most, "{without:?}, {most:?} at most");
     let spoilt = scene.proxy.seen().1;
-    assert!(spoilt >= 3, "{spoilt}");
+    // The proxy counts pieces of a framed connection, and a busy machine sends several questions in one.
+    let least = if matches!(way, Way::Framed) { 1 } else { 3 };
+    assert!(spoilt >= least, "{spoilt}");
     scene.proxy.set(Mode::Pass);
     scene.wait_until_peer_is_asked_again().await;
     let asked = scene.proxy.seen().0;
