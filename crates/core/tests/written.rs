@@ -2,12 +2,15 @@
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_TAGS_MAX};
+use hopcache_core::limits::{
+    EVENT_LOG_PIECES_MAX, WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_TAGS_MAX,
+};
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{
-    Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
+    Change, EventCursor, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WriteEvent, WritePosition,
+    WritePositionTable, WriteRecord,
 };
 use proptest::prelude::*;
 
@@ -272,6 +275,41 @@ fn the_board_names_those_who_listen() {
     board.tell(now(900), (&[record(NAME, mark(2, 0, 3))], &[]));
     let kept = board.hear(now(900), (&one, Millis(500)), None).records;
     assert_eq!(kept, [record(NAME, mark(1, 0, 50)), record(NAME, mark(2, 0, 3))], "two databases");
+}
+
+/// Who has read nothing reads all pieces, and hears up to where writes may lack among them.
+#[test]
+fn the_log_is_whole_above_its_floor() {
+    let me = NodeName::new("me").unwrap();
+    let mut board = WriteBoard::default();
+    board.tell(NOW, (&[record(NAME, mark(1, 0, 9))], &[]));
+    board.begin_life(5);
+    let hear = |board: &mut WriteBoard, since| {
+        let poll = board.hear(NOW, (&me, Millis(500)), since);
+        (poll.events.map(|events| events.len()), poll.floor, poll.cursor)
+    };
+    let (events, floor, start) = hear(&mut board, None);
+    assert_eq!(
+        (events, floor),
+        (Some(0), vec![record(NAME, mark(1, 0, 9))]),
+        "no event is there of that mark"
+    );
+    let most = EVENT_LOG_PIECES_MAX as u64;
+    for id in 10..10 + most {
+        let record = tagged(3, mark(1, 0, id));
+        board.tell(NOW, (&[record], &[WriteEvent::from(record)]));
+    }
+    let (events, floor, end) = hear(&mut board, Some(start));
+    assert_eq!((events, floor), (Some(EVENT_LOG_PIECES_MAX), Vec::new()), "all since then");
+    let late = tagged(3, mark(1, 0, 8_000));
+    board.tell(NOW, (&[late], &[WriteEvent::from(late)]));
+    assert_eq!(hear(&mut board, Some(end)).0, Some(1));
+    let (events, floor, _) = hear(&mut board, None);
+    assert_eq!((events, floor), (Some(EVENT_LOG_PIECES_MAX), vec![record(NAME, mark(1, 0, 10))]));
+    for place in [start, EventCursor { log: 4, next: 1 }] {
+        let (events, floor, _) = hear(&mut board, Some(place));
+        assert_eq!((events, floor), (None, Vec::new()), "{place:?}");
+    }
 }
 
 /// A write by the former count of the ids is told so, or its mark would end nothing.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::accounts::SettledIds;
 use super::reach::{CountedWrite, HeardByDatabase, HeardWrites};
-use super::report::{PollNumber, Report, ServerRun};
+use super::report::{PollNumber, Report, ServerRun, ServerState};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::{PROOF_POLLS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
@@ -57,6 +57,8 @@ struct Proofs {
     run: Option<ServerRun>,
     /// When a report of this run of the server was first seen here. What was read before may be of files that are gone.
     run_seen: MonoTime,
+    /// Whether all reports of the last look say the same of the server. By another name of the database there may be an older one.
+    are_agreed: bool,
 }
 
 /// A time without foreign transactions, in one run of the server.
@@ -84,6 +86,10 @@ impl ProofTable {
                 let as_of = *as_of;
                 self.take_report(report, as_of, now);
             }
+        }
+        for (database, known) in &mut self.databases {
+            let mut of_it = reports.iter().filter(|report| report.database == *database);
+            known.are_agreed = of_it.all(|report| report.server_state() == known.server_state());
         }
         self.polls.push_back((number, began));
         if self.polls.len() > PROOF_POLLS_MAX {
@@ -185,6 +191,23 @@ impl ProofTable {
         self.databases.values().map(|proofs| proofs.rights_since).max()
     }
 
+    /// What this node knows of the server of a database, as a run that begins now has to keep it.
+    #[must_use]
+    pub fn server_state(&self, database: DatabaseUuid) -> Option<ServerState> {
+        self.databases.get(&database).and_then(Proofs::server_state)
+    }
+
+    /// Whether somebody still reports of a database, as far as this node has seen, and no report of it counts here yet: its watcher has not
+    /// asked Neo4j since this node's first look. `behind`: how many looks a report that is current is behind.
+    #[must_use]
+    pub fn awaits_report(&self, behind: u64) -> bool {
+        let Some((first, _)) = self.polls.front() else { return true };
+        let is_current = |report: &Report| report.polled.0.saturating_add(behind) >= first.0;
+        self.reports
+            .iter()
+            .any(|((_, database), (report, _))| is_current(report) && !self.databases.contains_key(database))
+    }
+
     /// The number of this node's last look; `None` before the first one.
     #[must_use]
     pub fn last_poll(&self) -> Option<PollNumber> {
@@ -196,7 +219,7 @@ impl ProofTable {
     pub fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
         let database = range.to().database;
         let Some(proofs) = self.databases.get(&database) else { return Standing::UNKNOWN };
-        proofs.standing(range.carried(), read_started)
+        proofs.standing(range, read_started)
     }
 
     /// All ids of a database up to this one are known or foreign, as of this time.
@@ -228,7 +251,12 @@ impl Proofs {
             rights_since: now,
             run: report.run,
             run_seen: now,
+            are_agreed: true,
         }
+    }
+
+    fn server_state(&self) -> Option<ServerState> {
+        Some(ServerState { epoch: self.epoch, system: self.system, run: self.run? })
     }
 
     fn take(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
@@ -267,17 +295,24 @@ impl Proofs {
         self.reached = heard.reach(self.epoch, self.base());
     }
 
-    fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
+    /// Of a result that was read before this node's first report, or before it has seen the last change of users, rights or the server, the
+    /// range decides: it keeps what its own node knew when the run began. If that is what is known now, nothing has changed since: ids of
+    /// `system` only go back with another run of the server, and no run comes twice. Schedule:
+    ///   node A reads under (system 7, run 1), and stores the result · a right is taken away as 8 · node B starts, and hears of (8, 1): the
+    ///   result is of 7 · node A reads it anew under (8, 1) · node C starts: the result is of what C hears, and was read after 8.
+    fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
+        let from = range.carried();
         // An id that was known before the look, and that Neo4j did not know after it: ids have gone back, also where no watcher
         // can tell. Schedule:
         //   all up to 50 is settled, and the watcher is stopped · an entry is read at 70 · Neo4j is restored to 52 · another
         //   watcher goes on from 50, and finds that 51 and 52 are foreign · the entry's 70 is no proof.
         let has_gone_back = from > self.settled && read_started <= self.as_of;
-        if read_started < self.rights_since || has_gone_back {
+        let is_of_this = self.are_agreed && range.under().is_some() && range.under() == self.server_state();
+        if (read_started < self.rights_since && !is_of_this) || has_gone_back {
             return Standing::UNKNOWN;
         }
         // A later run of the server shows nothing of what was read before it, also where it has the same ids.
-        if from >= self.foreign && read_started >= self.run_seen {
+        if from >= self.foreign && (read_started >= self.run_seen || is_of_this) {
             return Standing { is_proved: true, as_of: Some(self.as_of) };
         }
         let is_of_it = |span: &&Span| span.foreign <= from && span.run_seen <= read_started;
@@ -423,6 +458,53 @@ mod tests {
         assert!(standing(&table(70), 70).is_proved);
         assert_eq!(standing(&table(52), 70), Standing::UNKNOWN);
         assert!(standing(&table(52), 52).is_proved);
+    }
+
+    /// The schedule at [`Proofs::standing`]: what another node has read before this one began.
+    #[test]
+    fn an_entry_from_before_the_first_report_is_proved_if_it_was_read_under_what_is_reported() {
+        let now = report(1, 50, 40);
+        let anew = table(&[(1, report(0, 50, 40)), (2, now.clone())]);
+        let at = |id| Position { database: DATABASE, id: TransactionId(id) };
+        let stands = |table: &ProofTable, from, under| {
+            let range = ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(from)).unwrap();
+            table.standing(&range.begun_under(under), MonoTime(50)).is_proved
+        };
+        let state = now.server_state().unwrap();
+        assert!(!stands(&anew, 45, None), "nobody knows the rights of then");
+        assert!(stands(&anew, 45, Some(state)));
+        assert!(!stands(&anew, 39, Some(state)), "of before a foreign transaction");
+        for other in [
+            ServerState { epoch: WriteEpoch(1), ..state },
+            ServerState { system: TransactionId(4), ..state },
+            ServerState { run: ServerRun(2), ..state },
+        ] {
+            assert!(!stands(&anew, 45, Some(other)), "{other:?}");
+        }
+        // By another name of the database there is a report of other rights. Nobody knows which is the later one.
+        let mut twofold = anew.clone();
+        let by_alias = Report { name: DatabaseTag(8), system: TransactionId(4), ..now.clone() };
+        twofold.take(PollNumber(3), (MonoTime(300), MonoTime(300)), &[now.clone(), by_alias]);
+        assert!(!stands(&twofold, 45, Some(state)));
+        // A server that does not tell its run may be another one with the same ids.
+        let untold = Report { run: None, ..now };
+        assert_eq!(untold.server_state(), None);
+        assert!(!stands(&table(&[(1, report(0, 50, 40)), (2, untold)]), 45, Some(state)));
+    }
+
+    #[test]
+    fn a_node_that_starts_waits_for_a_report_that_somebody_renews() {
+        let look = |table: &mut ProofTable, number: u64, reports: &[Report]| {
+            table.take(PollNumber(number), (MonoTime(number), MonoTime(number)), reports);
+        };
+        let mut table = ProofTable::default();
+        assert!(table.awaits_report(10), "it has not looked");
+        look(&mut table, 100, &[report(95, 50, 0)]);
+        assert!(table.awaits_report(10) && !table.awaits_report(4), "or is that report an old one?");
+        look(&mut table, 101, &[report(99, 50, 0)]);
+        assert!(table.awaits_report(10));
+        look(&mut table, 102, &[report(100, 50, 0)]);
+        assert!(!table.awaits_report(10));
     }
 
     /// The schedule in `proof`: entries are read at 1,000 at id 50, and another run has 50 as well.

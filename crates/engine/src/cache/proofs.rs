@@ -12,7 +12,7 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::Holder;
-use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, SettledIds, Standing};
+use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, ServerState, SettledIds, Standing};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{WriteEpoch, WritePosition};
 use parking_lot::RwLock;
@@ -20,6 +20,7 @@ use parking_lot::RwLock;
 use crate::cache::Cache;
 use crate::cache::copy::MemoryCopy;
 use crate::model::ask::Query;
+use crate::model::bounds::ValueBounds;
 use crate::model::inspection::CopyProof;
 use crate::model::policy::ProofSettings;
 
@@ -95,9 +96,24 @@ impl Proofs {
         reported.is_none_or(|at| now.since(at) > Millis(WATCH_SILENT_MS_MIN.max(4 * settings.watch_ms.0)))
     }
 
+    /// See [`ProofTable::awaits_report`].
+    pub(crate) fn awaits_report(&self, behind: u64) -> bool {
+        self.watch_ms().is_some() && self.table.read().awaits_report(behind)
+    }
+
     /// The number of this node's last look.
     pub(crate) fn last_poll(&self) -> Option<PollNumber> {
         self.table.read().last_poll()
+    }
+
+    /// See [`ProofTable::server_state`].
+    fn server_state(&self, database: DatabaseUuid) -> Option<ServerState> {
+        self.table.read().server_state(database)
+    }
+
+    /// When the look began of which the last report of a database is.
+    fn settled_at(&self, database: DatabaseUuid) -> Option<MonoTime> {
+        self.table.read().settled(database).map(|(_, as_of)| as_of)
     }
 
     /// What reports tell of an entry of this range.
@@ -290,6 +306,34 @@ impl Cache {
         let standing = self.proofs.standing(range, read_started);
         let is_foreign = self.written.is_foreign_to(range);
         Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
+    }
+
+    /// The database behind a name, and what a run that begins now has to keep of its server.
+    pub(crate) fn server_state(&self, name: DatabaseTag) -> Option<(DatabaseUuid, ServerState)> {
+        let database = self.written.database_of(name)?;
+        Some((database, self.proofs.server_state(database)?))
+    }
+
+    /// Up to which age a stored result of this query may be proved here; zero: nothing is.
+    pub(crate) fn proved_max_ms(&self, query: &Query) -> Millis {
+        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
+            return Millis::ZERO;
+        };
+        let now = self.context.now();
+        let reported = || self.proofs.settled_at(self.written.database_of(query.tags.database())?);
+        let has_report = settings.watch_ms == Millis::ZERO
+            || reported().is_some_and(|as_of| now.since(as_of) <= settings.report_ms_max(lease_ms));
+        let may_prove = self.lease.is_held(now) && has_report && query.reads().of_text.is_of_graph;
+        if may_prove { settings.life_ms_max } else { Millis::ZERO }
+    }
+
+    /// Whether a copy of a stored result is an answer within these bounds because it is proved, whatever its age.
+    pub(crate) fn is_proved_answer(&self, copy: &MemoryCopy, bounds: &ValueBounds) -> bool {
+        let now = self.context.now();
+        // Before the marks: see [`Cache::coverage`].
+        let coverage = self.coverage(copy, &bounds.after);
+        let is_ended = self.is_before_mark(copy, bounds.written, now) || self.written.has_ended(copy);
+        !is_ended && self.proves(copy, now) && coverage.holds(true)
     }
 
     /// How a copy stands to the transactions of its database; `None` if its run told none.

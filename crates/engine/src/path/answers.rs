@@ -125,7 +125,9 @@ impl Path {
             FetchResult::HeldBack { left_ms } => {
                 self.failed(ask, FailureKind::HeldBack { left_ms: *left_ms }.into(), role)
             }
-            FetchResult::Found(copy) if self.needs_proof(ask) && self.cache.is_proved(copy, now) => {
+            FetchResult::Found(copy)
+                if (self.needs_proof(ask) || copy.is_past_ttl(now)) && self.cache.is_proved(copy, now) =>
+            {
                 self.proved_outcome(ask, copy, now)
             }
             FetchResult::Found(copy) => self.hit_outcome(ask, copy, None, now),
@@ -319,7 +321,9 @@ impl Path {
         (role, joined, now): (Role, MonoTime, MonoTime),
     ) -> bool {
         match result {
-            FetchResult::Found(copy) | FetchResult::Stale(copy) => copy.life(now) == Life::Dead,
+            FetchResult::Found(copy) | FetchResult::Stale(copy) => {
+                copy.life(now) == Life::Dead && !self.cache.is_proved(copy, now)
+            }
             FetchResult::Ran { copy, .. } => {
                 // Past its own life, jitter included, before this request came. Without a TTL it has no such life.
                 let was_dead = copy.dead_at() > copy.read_started() && copy.dead_at() < joined;

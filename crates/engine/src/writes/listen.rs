@@ -12,7 +12,7 @@ use std::future::pending;
 
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::PAUSE_POLL_RETRY_MS;
+use hopcache_core::limits::{INFORMED_LOOK_MS, LOOKS_BEHIND_MAX, PAUSE_POLL_RETRY_MS, WHOLE_LOG_TRIES_MAX};
 use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
@@ -31,11 +31,18 @@ struct StoreView {
     without_place: BTreeMap<Place, WritePosition>,
     /// How far its log of writes was read.
     cursor: Option<EventCursor>,
+    /// How many looks before the first one have failed.
+    failed: u64,
     /// Whether it has begun another log, which lacks the writes that this node has told before.
     has_another_log: bool,
 }
 
 impl StoreView {
+    /// From where on the log is read. A first look reads all of it. Where that takes too long, the marks have to do: a place of no log.
+    fn since(&self) -> Option<EventCursor> {
+        self.cursor.or_else(|| (self.failed >= WHOLE_LOG_TRIES_MAX).then(EventCursor::default))
+    }
+
     fn read_up_to(&mut self, cursor: EventCursor) {
         self.has_another_log |= self.cursor.is_some_and(|before| before.log != cursor.log);
         self.cursor = Some(cursor);
@@ -51,10 +58,12 @@ impl Writes {
         loop {
             let began = self.context.now();
             let listener = (self.context.node(), lease_ms);
-            let polled = self.store.hear_written(self.cluster, listener, shown.cursor).await;
+            let polled = self.store.hear_written(self.cluster, listener, shown.since()).await;
             let mut has_heard = false;
-            if let Ok(StorePoll { records, poll, reports, events, cursor }) = polled {
+            if let Ok(StorePoll { records, poll, reports, events, floor, cursor }) = polled {
                 self.take_all((&records, events.as_deref()), &mut shown);
+                // Writes that the log has dropped: until now this node may have lacked them as well.
+                floor.iter().for_each(|record| self.cache.write_positions().unrefine(record.written));
                 shown.read_up_to(cursor);
                 self.compare_reports(&reports, &mut shown);
                 if self.mend(&records, &mut shown).await {
@@ -68,6 +77,7 @@ impl Writes {
             }
             if !has_heard {
                 lease.missed(began);
+                shown.failed += u64::from(shown.cursor.is_none());
             }
             // Requests that wait have asked already. To look at once would be a busy loop while the store is away.
             let is_waited_for = !has_heard && lease.is_waited_for(self.context.now());
@@ -77,6 +87,26 @@ impl Writes {
                 () = lease.wanted(), if !is_waited_for => {}
                 () = self.context.sleep(pause) => {}
             }
+        }
+    }
+
+    /// Completes when this node knows how far databases were written and what was proved, as the store and the others tell it. Without that a
+    /// key that moves here is run anew, however sure its former owner was of it. A store that is away tells nothing, and a watcher that has
+    /// died reports no more: what is not known by then is in doubt.
+    pub async fn informed(&self) {
+        let (Some(lease_ms), Some(settings)) = (self.lease_ms(), self.cache.proofs().settings()) else {
+            return;
+        };
+        let until = self.context.now() + settings.report_ms_max(lease_ms);
+        loop {
+            let now = self.context.now();
+            let behind = LOOKS_BEHIND_MAX * self.routing.view().members().len().max(1) as u64;
+            let has_looked = self.cache.lease().is_held(now);
+            let is_informed = has_looked && !self.cache.proofs().awaits_report(behind);
+            if is_informed || now >= until || !self.store.is_reachable() {
+                return;
+            }
+            self.context.sleep(Millis(INFORMED_LOOK_MS)).await;
         }
     }
 
