@@ -32,10 +32,19 @@ pub struct ProofTable {
     /// This node's looks at the store: their numbers, and when they began.
     polls: VecDeque<(PollNumber, MonoTime)>,
     databases: BTreeMap<DatabaseUuid, Proofs>,
-    /// The last report of each database by each name, and when it was first seen here.
-    reports: BTreeMap<(DatabaseTag, DatabaseUuid), (Report, MonoTime)>,
+    /// The last report of each database by each name.
+    reports: BTreeMap<(DatabaseTag, DatabaseUuid), KnownReport>,
     /// Writes of this cluster that reports have not settled.
     heard: HeardByDatabase,
+}
+
+#[derive(Debug, Clone)]
+struct KnownReport {
+    report: Report,
+    /// When it was first seen here.
+    seen: MonoTime,
+    /// When the look began of which it is; `None`: that was before this node's first look.
+    as_of: Option<MonoTime>,
 }
 
 #[derive(Debug, Clone)]
@@ -57,7 +66,8 @@ struct Proofs {
     run: Option<ServerRun>,
     /// When a report of this run of the server was first seen here. What was read before may be of files that are gone.
     run_seen: MonoTime,
-    /// Whether all reports of the last look say the same of the server. By another name of the database there may be an older one.
+    /// Whether all reports of the last look that count here say the same of the server. By another name of the database there may be an older
+    /// one. What a name was reported of that nobody uses any more does not count.
     are_agreed: bool,
 }
 
@@ -79,16 +89,18 @@ impl ProofTable {
             // The store has lost its content: another numbering. Its reports are of looks that this node does not know.
             self.polls.clear();
         }
+        let mut counted = Vec::new();
         for report in reports {
-            self.see(report, now);
             let is_before = |(number, _): &&(PollNumber, MonoTime)| *number <= report.polled;
-            if let Some((_, as_of)) = self.polls.iter().rev().find(is_before) {
-                let as_of = *as_of;
+            let as_of = self.polls.iter().rev().find(is_before).map(|(_, as_of)| *as_of);
+            self.see(report, as_of, now);
+            if let Some(as_of) = as_of {
                 self.take_report(report, as_of, now);
+                counted.push(report);
             }
         }
         for (database, known) in &mut self.databases {
-            let mut of_it = reports.iter().filter(|report| report.database == *database);
+            let mut of_it = counted.iter().filter(|report| report.database == *database);
             known.are_agreed = of_it.all(|report| report.server_state() == known.server_state());
         }
         self.polls.push_back((number, began));
@@ -97,29 +109,33 @@ impl ProofTable {
         }
     }
 
-    fn see(&mut self, report: &Report, now: MonoTime) {
+    fn see(&mut self, report: &Report, as_of: Option<MonoTime>, now: MonoTime) {
         let has_room = self.reports.len() < WRITTEN_DATABASES_MAX;
         let named = (report.name, report.database);
-        match self.reports.get_mut(&named) {
-            Some((known, _)) if known == report => {}
-            Some(known) => *known = (report.clone(), now),
-            None if has_room => {
-                self.reports.insert(named, (report.clone(), now));
-            }
-            None => {}
+        let known = self.reports.get(&named);
+        let is_known = known.is_some_and(|known| known.report == *report);
+        if !is_known && (known.is_some() || has_room) {
+            self.reports.insert(named, KnownReport { report: report.clone(), seen: now, as_of });
         }
     }
 
     /// The last report of this database by this name.
     #[must_use]
     pub fn report(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<&Report> {
-        self.reports.get(&(name, database)).map(|(report, _)| report)
+        self.reports.get(&(name, database)).map(|known| &known.report)
     }
 
     /// When the last report of this database by this name was first seen here.
     #[must_use]
     pub fn reported_at(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
-        self.reports.get(&(name, database)).map(|(_, at)| *at)
+        self.reports.get(&(name, database)).map(|known| known.seen)
+    }
+
+    /// Since when at most the last report of this database by this name is: its watcher asked Neo4j later than at this time. `None`: it may
+    /// be of any time before this node's first look.
+    #[must_use]
+    pub fn report_as_of(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
+        self.reports.get(&(name, database)).and_then(|known| known.as_of)
     }
 
     fn take_report(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
@@ -203,9 +219,9 @@ impl ProofTable {
     pub fn awaits_report(&self, behind: u64) -> bool {
         let Some((first, _)) = self.polls.front() else { return true };
         let is_current = |report: &Report| report.polled.0.saturating_add(behind) >= first.0;
-        self.reports
-            .iter()
-            .any(|((_, database), (report, _))| is_current(report) && !self.databases.contains_key(database))
+        self.reports.values().any(|KnownReport { report, .. }| {
+            is_current(report) && !self.databases.contains_key(&report.database)
+        })
     }
 
     /// The number of this node's last look; `None` before the first one.
@@ -300,6 +316,9 @@ impl Proofs {
     /// `system` only go back with another run of the server, and no run comes twice. Schedule:
     ///   node A reads under (system 7, run 1), and stores the result · a right is taken away as 8 · node B starts, and hears of (8, 1): the
     ///   result is of 7 · node A reads it anew under (8, 1) · node C starts: the result is of what C hears, and was read after 8.
+    ///
+    /// A range that keeps something else than what is known now proves nothing, whenever it was read: its own node knew less, or more, than
+    /// this one does.
     fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
         let from = range.carried();
         // An id that was known before the look, and that Neo4j did not know after it: ids have gone back, also where no watcher
@@ -307,12 +326,17 @@ impl Proofs {
         //   all up to 50 is settled, and the watcher is stopped · an entry is read at 70 · Neo4j is restored to 52 · another
         //   watcher goes on from 50, and finds that 51 and 52 are foreign · the entry's 70 is no proof.
         let has_gone_back = from > self.settled && read_started <= self.as_of;
-        let is_of_this = self.are_agreed && range.under().is_some() && range.under() == self.server_state();
-        if (read_started < self.rights_since && !is_of_this) || has_gone_back {
+        let (under, now) = (range.under(), self.server_state());
+        let is_of_this = self.are_agreed && under.is_some() && under == now;
+        // Of another run of the server only the ids tell nothing; its users and rights may be those of now.
+        let is_of_other = |under: ServerState| (under.epoch, under.system) != (self.epoch, self.system);
+        let is_before_rights = read_started < self.rights_since && !is_of_this;
+        if is_before_rights || has_gone_back || under.is_some_and(is_of_other) {
             return Standing::UNKNOWN;
         }
         // A later run of the server shows nothing of what was read before it, also where it has the same ids.
-        if from >= self.foreign && (read_started >= self.run_seen || is_of_this) {
+        let is_of_run = under.is_none_or(|under| self.run == Some(under.run));
+        if from >= self.foreign && is_of_run && (read_started >= self.run_seen || is_of_this) {
             return Standing { is_proved: true, as_of: Some(self.as_of) };
         }
         let is_of_it = |span: &&Span| span.foreign <= from && span.run_seen <= read_started;

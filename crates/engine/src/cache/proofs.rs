@@ -38,6 +38,17 @@ impl ProofSettings {
     pub(crate) fn report_ms_max(self, lease_ms: Millis) -> Millis {
         Millis(2 * lease_ms.0 + 2 * self.watch_ms.0)
     }
+
+    /// For how long nobody has to report before another node watches.
+    fn silent_ms(self) -> Millis {
+        Millis(WATCH_SILENT_MS_MIN.max(4 * self.watch_ms.0))
+    }
+
+    /// How old the last report of another watcher is at most when this node takes its place: it was silent for so long, and its last report
+    /// may have been late, as may the look that brought it.
+    fn succession_ms_max(self, lease_ms: Millis) -> Millis {
+        Millis(self.silent_ms().0 + 2 * self.report_ms_max(lease_ms).0)
+    }
 }
 
 impl Proofs {
@@ -93,7 +104,19 @@ impl Proofs {
     ) -> bool {
         let Some(settings) = self.settings else { return false };
         let reported = database.and_then(|database| self.table.read().reported_at(name, database));
-        reported.is_none_or(|at| now.since(at) > Millis(WATCH_SILENT_MS_MIN.max(4 * settings.watch_ms.0)))
+        reported.is_none_or(|at| now.since(at) > settings.silent_ms())
+    }
+
+    /// Whether the last report of a database by this name is of a watcher that has reported until a moment ago, as far as this node knows.
+    pub(crate) fn is_recent(
+        &self,
+        (name, database): (DatabaseTag, DatabaseUuid),
+        lease_ms: Millis,
+        now: MonoTime,
+    ) -> bool {
+        let Some(settings) = self.settings else { return false };
+        let as_of = self.table.read().report_as_of(name, database);
+        as_of.is_some_and(|as_of| now.since(as_of) <= settings.succession_ms_max(lease_ms))
     }
 
     /// See [`ProofTable::awaits_report`].

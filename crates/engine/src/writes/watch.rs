@@ -25,9 +25,11 @@ use hopcache_core::limits::{
     WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::node::NodeName;
-use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
+use hopcache_core::proof::{
+    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Tallies, Tally, begun,
+};
 use hopcache_core::tags::{TagId, Touched};
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -53,6 +55,8 @@ struct WatchedDatabase {
     /// With whose credentials it asks.
     of: WriteOf,
     account: Option<Account>,
+    /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
+    long_ago: Option<(PollNumber, MonoTime)>,
 }
 
 /// This node's account of a database.
@@ -65,6 +69,8 @@ struct Account {
     accounts: Accounts,
     /// A change from before `accounts.settled`, where the server captures changes.
     change: Option<ChangeId>,
+    /// Of a report of long ago, or of nobody knows when: the look that it is of. See [`Writes::account_after_gap`].
+    long_ago: Option<PollNumber>,
 }
 
 /// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
@@ -79,7 +85,8 @@ impl Watchers {
             Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
             Some(watched) => watched.of = asker_like(of),
             None if has_room => {
-                databases.insert(name, WatchedDatabase { of: asker_like(of), account: None });
+                let of = asker_like(of);
+                databases.insert(name, WatchedDatabase { of, account: None, long_ago: None });
             }
             None => {}
         }
@@ -110,7 +117,17 @@ impl Watchers {
     fn keep(&self, name: DatabaseTag, account: Option<Account>) {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.account = account;
+            watched.long_ago = None;
         }
+    }
+
+    /// For how long this report of long ago has been the last one, as far as this node was asked.
+    fn long_ago_for(&self, name: DatabaseTag, polled: PollNumber, now: MonoTime) -> Millis {
+        let mut databases = self.databases.lock();
+        let Some(watched) = databases.get_mut(&name) else { return Millis::ZERO };
+        let of_it = watched.long_ago.filter(|(of, _)| *of == polled);
+        let (_, since) = *watched.long_ago.insert(of_it.unwrap_or((polled, now)));
+        now.since(since)
     }
 }
 
@@ -194,8 +211,15 @@ impl Writes {
             return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };
         let ids = ForeignIds { after: account.accounts.settled, newest, epoch: account.epoch };
-        let from = std::mem::replace(&mut account.change, change);
+        let (from, long_ago) = (std::mem::replace(&mut account.change, change), account.long_ago.take());
         let finding = self.settle(name, &mut account, newest).await;
+        if finding == Finding::Known
+            && ids.after < newest.id
+            && let Some(polled) = long_ago
+        {
+            let change = account.change;
+            return self.account_after_gap((name, polled), (newest, run), change).await;
+        }
         self.context.note(Event::Watched(finding));
         match finding {
             Finding::Known => Some(account),
@@ -212,6 +236,27 @@ impl Writes {
             }
             Finding::Uncertain => None,
         }
+    }
+
+    /// Nobody has watched since a report, and own writes can have taken all ids since: that says nothing. A write may take fewer ids than it
+    /// counts for, and hides as many foreign ones, of all the time without a watcher. So the account begins anew, unless somebody else who
+    /// watches reports meanwhile. Schedule:
+    ///   the last report is of 50 · all nodes are stopped · foreign 51 to 53 · a node starts, and knows no label yet: its write of three labels
+    ///   takes 54, and counts for four ids · without this, results of before 51 would be proved for days.
+    async fn account_after_gap(
+        self: &Arc<Self>,
+        (name, polled): (DatabaseTag, PollNumber),
+        (newest, run): Answer,
+        change: Option<ChangeId>,
+    ) -> Option<Account> {
+        let waits_ms = self.cache.proofs().settings()?.report_ms_max(self.lease_ms()?);
+        if self.watching.long_ago_for(name, polled, self.context.now()) < waits_ms {
+            self.context.note(Event::Watched(Finding::Uncertain));
+            return None;
+        }
+        self.context.note(Event::Watched(Finding::Foreign));
+        self.context.note(Event::Invalidation(InvalidationWord::ForeignWrite));
+        Some(Account { change, ..self.new_account(name, (newest, run)).await? })
     }
 
     /// The change to go on from next time. A server that has refused it is asked again when something is foreign.
@@ -243,8 +288,11 @@ impl Writes {
     fn account_before(&self, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
         let of_store = || {
             let report = self.cache.proofs().report(name, newest.database)?;
-            let Report { database, epoch, run, foreign, accounts, .. } = report;
-            Some(Account { database, epoch, run, foreign, accounts, change: None })
+            let of = (name, newest.database);
+            let is_recent = self.cache.proofs().is_recent(of, self.lease_ms()?, self.context.now());
+            let Report { database, epoch, run, foreign, accounts, polled, .. } = report;
+            let long_ago = (!is_recent).then_some(polled);
+            Some(Account { database, epoch, run, foreign, accounts, change: None, long_ago })
         };
         let account = self.watching.account(name).or_else(of_store)?;
         let is_of_now = account.database == newest.database
@@ -275,8 +323,15 @@ impl Writes {
         self.tell_foreign(name, newest);
         let epoch = self.epoch_of(newest.database);
         let accounts = Accounts { settled: newest.id, ..Accounts::default() };
-        let mut account =
-            Account { database: newest.database, epoch, run, foreign: newest.id, accounts, change: None };
+        let mut account = Account {
+            database: newest.database,
+            epoch,
+            run,
+            foreign: newest.id,
+            accounts,
+            change: None,
+            long_ago: None,
+        };
         let of = (account.database, account.epoch, &account.accounts);
         let tallies = self.tallies(name, of, (newest.id, false)).await;
         account.accounts = Accounts::begin(newest.id, &tallies);

@@ -4,6 +4,7 @@
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
+use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::TagId;
 use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
@@ -12,7 +13,7 @@ use hopcache_sim::world::store::StorePort;
 use hopcache_sim::world::write_statement::WRITE_ONE;
 
 use super::NODES;
-use super::proofs::{BOUND_MS, FIRST, LONG_MS, WATCH_MS, policy, proved, warm_world_with};
+use super::proofs::{BOUND_MS, FIRST, LONG_MS, RIGHT, WATCH_MS, policy, proved, warm_world_with};
 use crate::prelude::*;
 
 /// A write to the same key of nodes of another value.
@@ -250,5 +251,62 @@ async fn what_was_proved_outlives_the_whole_cluster() {
                 }
             }
         }
+    }
+}
+
+/// From the first write to the first read, in milliseconds: before there is a report, and after it.
+const PAUSES: [u64; 4] = [0, BOUND_MS / 2, BOUND_MS, 3 * BOUND_MS];
+
+/// What a node's write may have taken ids for hides nothing that was written while nobody watched. The nodes that have just started know no
+/// label that the database has: by the count, the write could have taken the ids of all three.
+#[tokio::test(start_paused = true)]
+async fn the_first_write_hides_nothing_that_was_written_past_while_all_nodes_were_down() {
+    let writes = [(WriteFate::NoEffect, 1), (WriteFate::Well, 1), (WriteFate::Well, 3)];
+    for (fate, past, pause) in
+        writes.into_iter().flat_map(|(fate, past)| PAUSES.map(|pause| (fate, past, pause)))
+    {
+        let (mut world, _) = world_of_kept(927).await;
+        // The database knows the names of the write from now on.
+        read(&world, 0, &world.ask(WRITE_ELSEWHERE)).await;
+        world.pass(BOUND_MS).await;
+        assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), Some(FIRST));
+        (0..NODES).for_each(|node| stop(&world, node));
+        (0..past).for_each(|_| world.origin.write_past());
+        let foreign = i64::from(world.origin.version());
+        world.pass(30_000).await;
+        for node in 0..NODES {
+            start(&mut world, node).await;
+        }
+        world.origin.set_write_fate(fate);
+        read(&world, 0, &world.ask(WRITE_ELSEWHERE)).await;
+        world.pass(pause).await;
+        for node in 0..NODES {
+            let outcome = read(&world, node, &world.ask(RIGHT)).await;
+            assert!(version(&outcome) >= foreign, "{fate:?} {past} {pause}: {outcome:?}");
+        }
+    }
+}
+
+/// All nodes have started. One has read at Neo4j, and watches: nothing was written meanwhile. Another one, whose database it is to watch, gets a
+/// write, and may not have seen a report of the first one yet. It does not begin anew.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_starts_ends_no_proof_beside_one_that_watches() {
+    let (reader, writer) = (1, 2);
+    for pause in [0, WATCH_MS] {
+        let (mut world, _) = world_of_kept(928).await;
+        // The database knows the names of the write.
+        read(&world, writer, &world.ask(WRITE_ELSEWHERE)).await;
+        world.pass(BOUND_MS).await;
+        (0..NODES).for_each(|node| stop(&world, node));
+        world.pass(5_000).await;
+        for node in 0..NODES {
+            start(&mut world, node).await;
+        }
+        world.pass(WATCH_SILENT_MS_MIN + 1_000).await;
+        read(&world, reader, &world.ask("MATCH (n:Left) RETURN n.version, 1")).await;
+        world.pass(WATCH_MS + pause).await;
+        read(&world, writer, &world.ask(WRITE_ELSEWHERE)).await;
+        world.pass(3 * BOUND_MS).await;
+        assert_eq!(proved(&read(&world, writer, &world.ask(RIGHT)).await), Some(FIRST), "{pause}");
     }
 }

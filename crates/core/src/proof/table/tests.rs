@@ -153,10 +153,52 @@ fn an_entry_from_before_the_first_report_is_proved_if_it_was_read_under_what_is_
     let by_alias = Report { name: DatabaseTag(8), system: TransactionId(4), ..now.clone() };
     twofold.take(PollNumber(3), (MonoTime(300), MonoTime(300)), &[now.clone(), by_alias]);
     assert!(!stands(&twofold, 45, Some(state)));
+    // A report of before this node's first look is of a name that nobody uses any more.
+    let mut alone = anew.clone();
+    let stale = Report { name: DatabaseTag(8), system: TransactionId(4), ..report(0, 45, 40) };
+    alone.take(PollNumber(3), (MonoTime(300), MonoTime(300)), &[stale, now.clone()]);
+    assert!(stands(&alone, 45, Some(state)));
     // A server that does not tell its run may be another one with the same ids.
     let untold = Report { run: None, ..now };
     assert_eq!(untold.server_state(), None);
     assert!(!stands(&table(&[(1, report(0, 50, 40)), (2, untold)]), 45, Some(state)));
+}
+
+/// A node that has not heard of a change of rights, or of another run, reads after this one has. What it reads is of what it knew.
+#[test]
+fn what_was_read_under_something_else_is_not_proved_whenever_it_was_read() {
+    let now = report(1, 50, 40);
+    let table = table(&[(1, report(0, 50, 40)), (2, now.clone())]);
+    let state = now.server_state().unwrap();
+    let stands = |under| {
+        let at = Position { database: DATABASE, id: TransactionId(45) };
+        let range = ReadRange::new(Bookmark::NONE.with(Some(at)), at).unwrap().begun_under(under);
+        table.standing(&range, MonoTime(1_000)).is_proved
+    };
+    assert!(stands(None) && stands(Some(state)));
+    for other in [
+        ServerState { epoch: WriteEpoch(1), ..state },
+        ServerState { system: TransactionId(4), ..state },
+        ServerState { run: ServerRun(2), ..state },
+    ] {
+        assert!(!stands(Some(other)), "{other:?}");
+    }
+}
+
+#[test]
+fn the_age_of_a_report_is_known_from_the_first_look_on() {
+    let of = |polled, settled| Report { name: DatabaseTag(8), ..report(polled, settled, 0) };
+    let mut table = ProofTable::default();
+    let mut look = |number: u64, reports: &[Report]| {
+        let at = MonoTime(number * 100);
+        table.take(PollNumber(number), (at, at), reports);
+        [7, 8].map(|name| table.report_as_of(DatabaseTag(name), DATABASE).map(|at| at.0))
+    };
+    assert_eq!(look(9, &[report(8, 50, 0)]), [None, None], "it may be of any time");
+    assert_eq!(look(10, &[report(9, 50, 0), of(8, 40)]), [Some(900), None]);
+    // Another numbering: a report that is not replaced keeps its age.
+    assert_eq!(look(1, &[]), [Some(900), None]);
+    assert_eq!(look(10, &[of(1, 40)]), [Some(900), Some(100)]);
 }
 
 #[test]
