@@ -4,7 +4,7 @@
 //!    answered, or when no seed is left that may only be slow, and the members have stopped changing.
 //! 2. A node stays `joining` when every seed refuses it (wrong key, cluster name or protocol), or when another live node
 //!    already has its name.
-//! 3. The node learns how far databases were written and what is proved, within a bound: before it owns a key.
+//! 3. The node learns how far databases were written and what is proved, within two seconds: before it owns a key.
 //! 4. Ready. The node's card says so, and the other nodes give it its share of the keys.
 //! 5. `readyz` answers 200 when the probe answer of every other member shows this node's ring, or when
 //!    `cluster.join_timeout` is over.
@@ -93,8 +93,8 @@ impl JoinProgress {
         }
     }
 
-    /// Joins the cluster. `informed` completes when the node knows what others have written. The caller owns the task. A node that has to leave before it has joined stops here: it never
-    /// announces that it is ready after it has announced that it leaves.
+    /// Joins the cluster. `informed` completes when the node knows what others have written. The caller owns the task. A node that has to
+    /// leave before it has joined stops here: it never announces that it is ready after it has announced that it leaves.
     pub async fn run(
         &self,
         members: Arc<Members>,
@@ -118,7 +118,8 @@ impl JoinProgress {
         tokio::select! {
             biased;
             () = leaving.cancelled() => return,
-            () = informed => {}
+            // Without it the node starts all the same, and proves nothing until it knows.
+            _ = timeout_at(deadline, informed) => {}
         }
         if !self.say_ready(&members) {
             return;

@@ -119,6 +119,9 @@ pub const PROOF_POLLS_MAX: usize = 64;
 pub const LOOKS_BEHIND_MAX: u64 = 16;
 /// How often a node that starts tries to read the whole log of writes: 1 MiB in the time for bodies. Then it takes the marks alone.
 pub const WHOLE_LOG_TRIES_MAX: u64 = 3;
+/// How long a node that starts waits for a report at most: longer than a report takes with the shipped settings (1.5 s). With a longer lease or
+/// interval it starts without, and proves nothing until one comes.
+pub const INFORMED_MS_MAX: u64 = 2_000;
 /// Pause of a node that starts before it sees again whether it knows what others know.
 pub const INFORMED_LOOK_MS: u64 = 20;
 /// Foreign transactions of a database that a node remembers, to know until when an entry was proved.

@@ -321,9 +321,8 @@ impl Path {
         (role, joined, now): (Role, MonoTime, MonoTime),
     ) -> bool {
         match result {
-            FetchResult::Found(copy) | FetchResult::Stale(copy) => {
-                copy.life(now) == Life::Dead && !self.cache.is_proved(copy, now)
-            }
+            FetchResult::Found(copy) => copy.is_past_ttl(now) && !self.cache.is_proved(copy, now),
+            FetchResult::Stale(copy) => copy.life(now) == Life::Dead && !self.cache.is_proved(copy, now),
             FetchResult::Ran { copy, .. } => {
                 // Past its own life, jitter included, before this request came. Without a TTL it has no such life.
                 let was_dead = copy.dead_at() > copy.read_started() && copy.dead_at() < joined;

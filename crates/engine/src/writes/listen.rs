@@ -12,11 +12,11 @@ use std::future::pending;
 
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{INFORMED_LOOK_MS, LOOKS_BEHIND_MAX, PAUSE_POLL_RETRY_MS, WHOLE_LOG_TRIES_MAX};
+use hopcache_core::limits::{INFORMED_LOOK_MS, INFORMED_MS_MAX, LOOKS_BEHIND_MAX, PAUSE_POLL_RETRY_MS, WHOLE_LOG_TRIES_MAX};
 use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::{EventCursor, Place, WriteEvent, WritePosition, WriteRecord};
+use hopcache_core::write_position::{EventCursor, Place, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 
 use crate::model::ports::{Scope, Store, StorePoll};
 use crate::peers::message::WriteNews;
@@ -97,7 +97,7 @@ impl Writes {
         let (Some(lease_ms), Some(settings)) = (self.lease_ms(), self.cache.proofs().settings()) else {
             return;
         };
-        let until = self.context.now() + settings.report_ms_max(lease_ms);
+        let until = self.context.now() + settings.report_ms_max(lease_ms).min(Millis(INFORMED_MS_MAX));
         loop {
             let now = self.context.now();
             let behind = LOOKS_BEHIND_MAX * self.routing.view().members().len().max(1) as u64;
@@ -114,15 +114,27 @@ impl Writes {
     pub async fn say_farewell(&self) {
         if self.lease_ms().is_some() {
             let listener = (self.context.node(), Millis::ZERO);
-            let _ = self.store.hear_written(self.cluster, listener, None).await;
+            // A place of no log: nothing is read any more.
+            let _ = self.store.hear_written(self.cluster, listener, Some(EventCursor::default())).await;
         }
     }
 
     /// Takes the store's marks, and the writes that have left them. Without these a mark ends all that depends on its tag.
     fn take_all(&self, (records, events): (&[WriteRecord], Option<&[WriteEvent]>), shown: &mut StoreView) {
         let places: BTreeSet<_> = records.iter().map(WriteRecord::place).collect();
+        let mut epochs = BTreeMap::<DatabaseUuid, WriteEpoch>::new();
+        for WriteRecord { written, .. } in records {
+            let latest = epochs.entry(written.database()).or_default();
+            *latest = (*latest).max(written.epoch());
+        }
+        // A write of an earlier numbering would make the step to this one a restore that was heard of just now. Schedule:
+        //   write 50 · a restore to 40 begins epoch 1 · a result is read at 45 · a node starts, and hears of (0, 50) before (1, 40): it
+        //   would take the result for one of epoch 0.
+        let is_of_now = |event: &&WriteEvent| {
+            epochs.get(&event.written.database()).is_none_or(|epoch| event.written.epoch() >= *epoch)
+        };
         let logged = events.unwrap_or_default();
-        for event in logged {
+        for event in logged.iter().filter(is_of_now) {
             self.take_event(event, None);
         }
         self.unlogged.lock().found(logged);

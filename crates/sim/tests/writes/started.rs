@@ -13,7 +13,7 @@ use hopcache_sim::world::store::StorePort;
 use hopcache_sim::world::write_statement::WRITE_ONE;
 
 use super::NODES;
-use super::proofs::{BOUND_MS, FIRST, LONG_MS, RIGHT, WATCH_MS, policy, proved, warm_world_with};
+use super::proofs::{BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, policy, proved, warm_world_with};
 use crate::prelude::*;
 
 /// A write to the same key of nodes of another value.
@@ -309,4 +309,22 @@ async fn a_node_that_starts_ends_no_proof_beside_one_that_watches() {
         world.pass(3 * BOUND_MS).await;
         assert_eq!(proved(&read(&world, writer, &world.ask(RIGHT)).await), Some(FIRST), "{pause}");
     }
+}
+
+/// The log has a write of before a restore, and the restore. Who reads both at once has read nothing before: the restore ends nothing of after it.
+#[tokio::test(start_paused = true)]
+async fn what_was_read_after_a_restore_is_proved_at_a_node_that_starts() {
+    let (mut world, [left, _]) = world_of_kept(929).await;
+    let owner = world.owner_of(&left);
+    read(&world, owner, &world.ask(WRITE_ELSEWHERE)).await;
+    world.origin.restore(FIRST - 40);
+    for _ in 0..3 {
+        world.pass(LONG_MS).await;
+        read(&world, owner, &world.ask(LEFT)).await;
+    }
+    world.pass(LONG_MS).await;
+    stop(&world, owner);
+    world.pass(BOUND_MS).await;
+    start(&mut world, owner).await;
+    assert_eq!(proved(&read(&world, owner, &world.ask(LEFT)).await), Some(FIRST - 40));
 }
