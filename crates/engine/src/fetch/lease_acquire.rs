@@ -160,8 +160,21 @@ impl Fetch {
         acquired
     }
 
-    /// Asks the store once, and a second time if the first answer was lost: a lease that was granted unheard would keep
-    /// everybody waiting until it lapsed (F21).
+    /// One question to the store, and a second one if its answer was lost: a lease that was granted unheard would keep everybody waiting until
+    /// it lapsed (F21).
+    async fn ask_twice(
+        &self,
+        competition: &mut Competition<'_>,
+        asked: MonoTime,
+    ) -> Result<Grant, StoreError> {
+        let key = &competition.job.query.key;
+        match self.store.get_or_lease(key, competition.ask_at(asked)).await {
+            Err(StoreError::TimedOut) => self.store.get_or_lease(key, &competition.ask).await,
+            grant => grant,
+        }
+    }
+
+    /// Asks the store once, and again for a lease if it has an entry that is past its TTL and not proved here.
     async fn acquire_at_once(
         &self,
         job: &FetchJob,
@@ -170,11 +183,7 @@ impl Fetch {
     ) -> Acquisition {
         let mut asked = self.context.now();
         let mut competition = self.competition(job, held, asked);
-        let key = &job.query.key;
-        let mut grant = self.store.get_or_lease(key, competition.ask_at(asked)).await;
-        if grant == Err(StoreError::TimedOut) {
-            grant = self.store.get_or_lease(key, &competition.ask).await;
-        }
+        let mut grant = self.ask_twice(&mut competition, asked).await;
         if let Ok(Grant::Value(stored)) = &grant
             && is_past_ttl(stored)
         {
@@ -185,7 +194,7 @@ impl Fetch {
             }
             competition.ask.proved_max_ms = Millis::ZERO;
             asked = self.context.now();
-            grant = self.store.get_or_lease(key, competition.ask_at(asked)).await;
+            grant = self.ask_twice(&mut competition, asked).await;
         }
         match grant {
             Err(_) => Acquisition::NoStore,

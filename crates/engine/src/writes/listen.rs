@@ -12,7 +12,9 @@ use std::future::pending;
 
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{INFORMED_LOOK_MS, INFORMED_MS_MAX, LOOKS_BEHIND_MAX, PAUSE_POLL_RETRY_MS, WHOLE_LOG_TRIES_MAX};
+use hopcache_core::limits::{
+    INFORMED_LOOK_MS, INFORMED_MS_MAX, LOOKS_BEHIND_MAX, PAUSE_POLL_RETRY_MS, WHOLE_LOG_TRIES_MAX,
+};
 use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;

@@ -1,8 +1,8 @@
 //! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
 //!
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
-//! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
-//! stream), `hopcache:v4:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
+//! `hopcache:v5:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v5:log` (invalidation log, a capped
+//! stream), `hopcache:v5:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
 //! listen for that), `…:log` and `…:pieces` (the last writes), `…:at-<address>-<name>` (which database a name leads to). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
@@ -13,7 +13,7 @@
 //! [`Scripts`] says of each operation how often it may be repeated.
 //!
 //! The server's ACL has to allow only this:
-//! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +llen +lrange +rpush +lpop
+//! `~hopcache:v5:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +llen +lrange +rpush +lpop
 //! +pttl +pexpire +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. The scripts
 //! need `+info`: they read the server's replication id, the identity of its content (F43, `core::lease::life`).
@@ -404,8 +404,8 @@ impl Store for RedisStore {
                 command.arg(record.to_text());
             });
         };
-        let [marks, nodes, _, log, pieces] = written_keys(cluster);
-        let keys = [marks, nodes, log, pieces];
+        let [marks, nodes, reports, log, pieces] = written_keys(cluster);
+        let keys = [marks, nodes, log, pieces, reports];
         let answer: (Vec<String>, Vec<u64>, i64, Vec<String>) =
             self.run(Load::Small, &self.scripts.tell_written, &keys, args).await?;
         let (nodes, left, is_full, anew) = answer;

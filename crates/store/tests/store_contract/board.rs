@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{ClusterTag, DatabaseTag, ServerTag};
-use hopcache_core::limits::{EVENT_LOG_BYTES_MAX, WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::limits::{EVENTS_IN_MESSAGE_MAX, WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, PollNumber, Report};
 use hopcache_core::tags::TagId;
@@ -163,9 +163,8 @@ async fn a_node_that_has_read_nothing_reads_the_whole_log(subject: Subject) {
     assert_eq!((heard.events, heard.floor), (Some(told.clone()), Vec::new()));
     let heard = hear(Some(place)).await;
     assert_eq!((heard.events, heard.floor), (Some(told.split_off(2)), Vec::new()));
-    // Pieces of a tenth of what the log keeps: the first ones are dropped, and each event takes more than twenty bytes.
-    let piece =
-        |id| (0..EVENT_LOG_BYTES_MAX as u64 / 200).map(move |tag| tagged(1, tag, id)).collect::<Vec<_>>();
+    // The longest pieces: the first ones are dropped.
+    let piece = |id| (0..EVENTS_IN_MESSAGE_MAX as u64).map(move |tag| tagged(1, tag, id)).collect::<Vec<_>>();
     for id in 100..150 {
         tell(&piece(id)).await;
     }
@@ -377,4 +376,25 @@ async fn a_restored_redis_has_no_reports() {
     let node = NodeName::new("a").unwrap();
     let heard = store.hear_written(CLUSTER, (&node, Millis(1_000)), None).await.unwrap();
     assert_eq!(heard.records, [mark(1, 0, 50)]);
+}
+
+/// Marks that Redis has evicted: nobody takes a report for word of them, whether a look finds that first or a telling.
+#[tokio::test]
+async fn reports_go_with_the_marks() {
+    for is_told_first in [false, true] {
+        let server = RedisServer::start(&[]);
+        let store = server.store();
+        until(Duration::from_secs(20), "the store is there", || async { store.ping().await.ok() }).await;
+        store.tell_written(CLUSTER, (&[mark(1, 0, 50)], &[])).await.unwrap();
+        let (polled, _) = look(&store, "a").await;
+        store.report(CLUSTER, &report(1, polled, 50)).await.unwrap();
+        store.tell_written(CLUSTER, (&[mark(1, 0, 51)], &[])).await.unwrap();
+        assert_eq!(look(&store, "a").await.1, [report(1, polled, 50)]);
+        let marks = format!("hopcache:v5:{{written-{:016x}}}:marks", CLUSTER.0);
+        assert_eq!(server.tell(&format!("DEL {marks}")), ":1");
+        if is_told_first {
+            store.tell_written(CLUSTER, (&[mark(1, 0, 52)], &[])).await.unwrap();
+        }
+        assert_eq!(look(&store, "a").await, (PollNumber(polled.0 + 2), Vec::new()), "{is_told_first}");
+    }
 }

@@ -1,9 +1,9 @@
 -- Keeps marks of written databases, or the later ones that are there (crates/core/src/write_position/board.rs), and writes the events
 -- that they are the marks of to the log. KEYS[1] the marks, one a line; KEYS[2] the nodes that listen, each with the end of its lease;
 -- KEYS[3] the log's beginning in microseconds, the number of its next piece, and its bytes, then its floor: for each database the latest
--- record of what was dropped, or was there before the log, one a line; KEYS[4] its pieces. A piece begins with three digits, and as
--- many lines of the latest records of what is in it, without line ends. ARGV: most names, most lines, the new piece or '', most pieces, most
--- bytes, then records.
+-- record of what was dropped, or was there before the log, one a line; KEYS[4] its pieces; KEYS[5] the reports. A piece begins with three digits,
+-- and as many lines of the latest records of what is in it, without line ends. ARGV: most names, most lines, the new piece or '', most pieces,
+-- most bytes, then records.
 -- Returns the nodes and how long each may still serve, in milliseconds; 1 where there was no room for a record; and where ids
 -- are counted anew since the records, the latest line of each such database, as one of everything.
 -- A line: name (16), space, database (32), space, epoch and id (32), and perhaps a space and a tag (16).
@@ -20,7 +20,14 @@ local function keep(line)
   kept[place] = line
 end
 local function rank(line) return string.sub(line, 51, 82) end
-local before = redis.call('GET', KEYS[1]) or ''
+local before = redis.call('GET', KEYS[1])
+if not before then
+  -- The reports go with the marks (hear_written.lua): after this telling a look would find marks, and would not know that some are gone.
+  local reports = redis.call('GET', KEYS[5])
+  local head = reports and string.match(reports, '^%x+ %d+')
+  if head then redis.call('SET', KEYS[5], head .. '\n') end
+  before = ''
+end
 for line in string.gmatch(before, '[^\n]+') do keep(line) end
 local function drop(is_dropped)
   for place, line in pairs(kept) do
