@@ -328,3 +328,20 @@ async fn what_was_read_after_a_restore_is_proved_at_a_node_that_starts() {
     start(&mut world, owner).await;
     assert_eq!(proved(&read(&world, owner, &world.ask(LEFT)).await), Some(FIRST - 40));
 }
+
+/// Redis keeps a result for its TTL and grace here, and a calm key is proved for longer. Its former owner gives it to the new one.
+#[tokio::test(start_paused = true)]
+async fn what_only_memory_has_moves_with_its_key() {
+    let (world, [left, _]) = warm_world_with(930, &policy(WATCH_MS), |_| {}).await;
+    let owner = world.owner_of(&left);
+    assert_eq!(proved(&read(&world, owner, &left).await), Some(FIRST));
+    world.pass(LONG_MS).await;
+    let runs = world.origin.runs();
+    set_rings(&world, &(0..NODES).filter(|node| *node != owner).collect::<Vec<_>>());
+    let new = world.owner_of(&left);
+    let given = read(&world, new, &left).await;
+    assert_eq!((version(&given), is_hit(&given)), (FIRST, true), "{given:?}");
+    world.pass(LONG_MS).await;
+    assert_eq!(proved(&read(&world, new, &left).await), Some(FIRST));
+    assert_eq!(world.origin.runs(), runs);
+}
