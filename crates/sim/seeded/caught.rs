@@ -70,7 +70,7 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that seeds hardly show, each with the scene that fails with it.
-const SCENES: [(Bug, &str); 24] = [
+const SCENES: [(Bug, &str); 25] = [
     (Bug::AnothersEntryServed, "whose::two_clusters_on_one_store_before_two_servers"),
     (Bug::BatchToldLate, "writes::parts::what_a_long_statement_has_committed_is_seen_while_it_runs"),
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
@@ -81,6 +81,10 @@ const SCENES: [(Bug, &str); 24] = [
     (
         Bug::FloorForgotten,
         "writes::started::a_node_that_starts_does_not_take_a_cut_log_for_whole",
+    ),
+    (
+        Bug::GapAccounted,
+        "writes::started::the_first_write_hides_nothing_that_was_written_past_while_all_nodes_were_down",
     ),
     (
         Bug::GoneCountsAsTold,

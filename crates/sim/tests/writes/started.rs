@@ -2,14 +2,11 @@
 //! that was written, taken away or restored while it was down.
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
-use hopcache_core::entry::ChecksumKey;
-use hopcache_core::key::{ClusterTag, DatabaseTag, KeyHasher};
+use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::TagId;
 use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
-use hopcache_engine::ports::Store;
-use hopcache_sim::world::store::StorePort;
 use hopcache_sim::world::write_statement::WRITE_ONE;
 
 use super::NODES;
@@ -175,7 +172,7 @@ async fn a_node_that_starts_does_not_take_a_cut_log_for_whole() {
     stop(&world, owner);
     read(&world, writer, &world.ask(WRITE_ONE)).await;
     let now = i64::from(world.origin.version());
-    cut_log(&world, writer).await;
+    cut_log(&world);
     read(&world, writer, &world.ask(WRITE_TWO)).await;
     world.pass(BOUND_MS).await;
     start(&mut world, owner).await;
@@ -183,24 +180,16 @@ async fn a_node_that_starts_does_not_take_a_cut_log_for_whole() {
 }
 
 /// Tells the store of so many writes to another database that its log drops all that was in it.
-async fn cut_log(world: &World, node: usize) {
-    let handle = &world.nodes[node];
-    let store = StorePort {
-        shared: Arc::clone(&world.store),
-        process: handle.process.clone(),
-        by: handle.life,
-        checksum_key: ChecksumKey([7; 32]),
-    };
+fn cut_log(world: &World) {
     let at = |id| Position { database: DatabaseUuid([0xD0; 16]), id: TransactionId(id) };
     let of = |id| WriteRecord {
         name: DatabaseTag(0xD0),
         written: WritePosition::at(WriteEpoch(0), at(id)),
         tag: Some(TagId(7)),
     };
-    let cluster = ClusterTag::of(&KeyHasher::new(b"simulated"));
-    for _ in 0..8 {
+    for _ in 0..40 {
         let events: Vec<_> = (1..4_000).map(|id| WriteEvent::from(of(id))).collect();
-        store.tell_written(cluster, (&[of(4_000)], &events)).await.unwrap();
+        world.store.tell_written(&[of(4_000)], &events);
     }
 }
 
