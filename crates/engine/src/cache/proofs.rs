@@ -107,16 +107,14 @@ impl Proofs {
         reported.is_none_or(|at| now.since(at) > settings.silent_ms())
     }
 
-    /// Whether the last report of a database by this name is of a watcher that has reported until a moment ago, as far as this node knows.
-    pub(crate) fn is_recent(
-        &self,
-        (name, database): (DatabaseTag, DatabaseUuid),
-        lease_ms: Millis,
-        now: MonoTime,
-    ) -> bool {
-        let Some(settings) = self.settings else { return false };
-        let as_of = self.table.read().report_as_of(name, database);
-        as_of.is_some_and(|as_of| now.since(as_of) <= settings.succession_ms_max(lease_ms))
+    /// See [`ProofTable::report_as_of`].
+    pub(crate) fn report_as_of(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
+        self.table.read().report_as_of(name, database)
+    }
+
+    /// Whether an account of this time is of a watcher that has watched until a moment ago.
+    pub(crate) fn is_recent(&self, as_of: MonoTime, lease_ms: Millis, now: MonoTime) -> bool {
+        self.settings.is_some_and(|settings| now.since(as_of) <= settings.succession_ms_max(lease_ms))
     }
 
     /// See [`ProofTable::awaits_report`].

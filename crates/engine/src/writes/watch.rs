@@ -54,7 +54,8 @@ pub(super) struct Watchers {
 struct WatchedDatabase {
     /// With whose credentials it asks.
     of: WriteOf,
-    account: Option<Account>,
+    /// This node's account, and when Neo4j was asked of it.
+    account: Option<(Account, MonoTime)>,
     /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
     long_ago: Option<(PollNumber, MonoTime)>,
 }
@@ -111,10 +112,14 @@ impl Watchers {
     }
 
     fn account(&self, name: DatabaseTag) -> Option<Account> {
+        self.dated_account(name).map(|(account, _)| account)
+    }
+
+    fn dated_account(&self, name: DatabaseTag) -> Option<(Account, MonoTime)> {
         self.databases.lock().get(&name).and_then(|watched| watched.account.clone())
     }
 
-    fn keep(&self, name: DatabaseTag, account: Option<Account>) {
+    fn keep(&self, name: DatabaseTag, account: Option<(Account, MonoTime)>) {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.account = account;
             watched.long_ago = None;
@@ -192,8 +197,9 @@ impl Writes {
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
         let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
+        let asked = self.context.now();
         let Some(account) = self.accounted(name, of).await else { return };
-        self.watching.keep(name, Some(account.clone()));
+        self.watching.keep(name, Some((account.clone(), asked)));
         let Account { database, epoch, run, foreign, accounts, .. } = account;
         let (system, server) = (system.id, self.cache.server());
         let report = Report { name, database, epoch, foreign, system, run, server, polled, accounts };
@@ -283,18 +289,23 @@ impl Writes {
         Finding::Uncertain
     }
 
-    /// The account to go on from: this node's, or that of the watcher before it. `None` if there is none, or if the server has
-    /// been started anew or the ids have gone back since, as they do when a database is restored.
+    /// The account to go on from: this node's, or that of the last report. `None` if there is none, or if the server has been started anew or
+    /// the ids have gone back since, as they do when a database is restored.
+    ///
+    /// This node's own account may be of long ago too: its machine was suspended, or it did not reach Neo4j. Then so is its report, and another
+    /// watcher may have made a later one.
     fn account_before(&self, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
-        let of_store = || {
-            let report = self.cache.proofs().report(name, newest.database)?;
-            let of = (name, newest.database);
-            let is_recent = self.cache.proofs().is_recent(of, self.lease_ms()?, self.context.now());
+        let (proofs, lease_ms, now) = (self.cache.proofs(), self.lease_ms()?, self.context.now());
+        let is_recent = |as_of: &MonoTime| proofs.is_recent(*as_of, lease_ms, now);
+        let of_report = || {
+            let report = proofs.report(name, newest.database)?;
+            let as_of = proofs.report_as_of(name, newest.database).filter(is_recent);
             let Report { database, epoch, run, foreign, accounts, polled, .. } = report;
-            let long_ago = (!is_recent).then_some(polled);
+            let long_ago = as_of.is_none().then_some(polled);
             Some(Account { database, epoch, run, foreign, accounts, change: None, long_ago })
         };
-        let account = self.watching.account(name).or_else(of_store)?;
+        let own = self.watching.dated_account(name).filter(|(_, asked)| is_recent(asked));
+        let account = own.map(|(own, _)| own).or_else(of_report)?;
         let is_of_now = account.database == newest.database
             && account.run == run
             && account.accounts.settled <= newest.id;

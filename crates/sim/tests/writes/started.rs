@@ -7,6 +7,7 @@ use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::NodeName;
 use hopcache_core::tags::TagId;
 use hopcache_core::write_position::{WriteEpoch, WriteEvent, WritePosition, WriteRecord};
+use hopcache_engine::ports::OriginFault;
 use hopcache_sim::world::write_statement::WRITE_ONE;
 
 use super::NODES;
@@ -272,6 +273,37 @@ async fn the_first_write_hides_nothing_that_was_written_past_while_all_nodes_wer
         for node in 0..NODES {
             let outcome = read(&world, node, &world.ask(RIGHT)).await;
             assert!(version(&outcome) >= foreign, "{fate:?} {past} {pause}: {outcome:?}");
+        }
+    }
+}
+
+/// The watcher goes on from its own account, which is as old as a stop: Neo4j was cut off, and an own write comes before the next look at it.
+#[tokio::test(start_paused = true)]
+async fn the_first_write_hides_nothing_that_was_written_past_while_neo4j_was_cut_off() {
+    for is_written in [false, true] {
+        let (world, _) = world_of_kept(931).await;
+        read(&world, 0, &world.ask(WRITE_ELSEWHERE)).await;
+        world.pass(BOUND_MS).await;
+        assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), Some(FIRST));
+        let away = OriginBehavior::Fault(OriginFault::Unreachable("seeded".to_owned()));
+        world.origin.set_behavior(away);
+        if is_written {
+            world.origin.write_past();
+        }
+        let foreign = i64::from(world.origin.version());
+        world.pass(30_000).await;
+        world.origin.set_behavior(OriginBehavior::Well);
+        world.origin.set_write_fate(WriteFate::NoEffect);
+        let written = read(&world, 0, &world.ask(WRITE_ELSEWHERE)).await;
+        assert!(matches!(written.answer, Answer::Body(_)), "{written:?}");
+        world.pass(3 * BOUND_MS).await;
+        for node in 0..NODES {
+            let outcome = read(&world, node, &world.ask(RIGHT)).await;
+            if is_written {
+                assert!(version(&outcome) >= foreign, "{outcome:?}");
+            } else {
+                assert_eq!(proved(&outcome), Some(FIRST));
+            }
         }
     }
 }
