@@ -189,7 +189,10 @@ impl Fetch {
         {
             let held = held.map(|copy| &**copy);
             let taken = self.writes.take_unasked(&job.query, stored, asked, held).await.ok();
-            if let Some(copy) = taken.filter(|copy| self.cache.is_proved_answer(copy, &job.bounds)) {
+            // A request that wants a read of its own takes none (F24, below).
+            if without_lease != WithoutLease::Run
+                && let Some(copy) = taken.filter(|copy| self.cache.is_proved_answer(copy, &job.bounds))
+            {
                 return Acquisition::Value(copy);
             }
             competition.ask.proved_max_ms = Millis::ZERO;
