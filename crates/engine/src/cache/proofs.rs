@@ -305,6 +305,13 @@ impl Cache {
         }))
     }
 
+    /// Whether a copy that was proved has lived for half of the longest life. Another node that takes it counts its life from its last proof.
+    pub(crate) fn is_of_long_ago(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        let lived_ms = now.since(copy.read_started());
+        let is_long = |settings: ProofSettings| lived_ms.0 >= settings.life_ms_max.0 / 2;
+        copy.age_ms(now) < lived_ms && self.proofs.settings().is_some_and(is_long)
+    }
+
     /// Whether a copy is proved: no write has ended it, and [`Cache::proves`] holds. A copy without what it depends on is not.
     pub(crate) fn is_proved(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
         !self.written.has_ended(copy) && self.proves(copy, now)

@@ -46,7 +46,8 @@ fn set_rings(world: &World, ring: &[usize]) {
 
 /// A node that was stopped starts its second life, and learns what others know before it owns keys.
 async fn start(world: &mut World, node: usize) {
-    let ring: Vec<NodeName> = (0..NODES).filter_map(node_name).collect();
+    let is_up = |node: &usize| world.nodes[*node].process.power() == Power::On;
+    let ring: Vec<NodeName> = (0..NODES).filter(is_up).filter_map(node_name).collect();
     let start = Start {
         life: Life { node, life: 1 },
         me: Holder { node: node_name(node).unwrap(), incarnation: Incarnation(101 + node as u64) },
@@ -365,4 +366,54 @@ async fn what_only_memory_has_moves_with_its_key() {
     world.pass(LONG_MS).await;
     assert_eq!(proved(&read(&world, new, &left).await), Some(FIRST));
     assert_eq!(world.origin.runs(), runs);
+}
+
+/// With each hand-over the longest life of a result counts from its last proof. Half of that life after its read it is not handed over any more.
+#[tokio::test(start_paused = true)]
+async fn what_has_lived_for_half_its_life_does_not_move() {
+    let policy = policy(WATCH_MS);
+    let half_ms = policy.proofs.unwrap().life_ms_max.0 / 2;
+    let (world, [left, _]) = warm_world_with(932, &policy, |_| {}).await;
+    let owner = world.owner_of(&left);
+    assert_eq!(proved(&read(&world, owner, &left).await), Some(FIRST));
+    world.pass(half_ms).await;
+    let left = world.ask(LEFT);
+    assert_eq!(proved(&read(&world, owner, &left).await), Some(FIRST));
+    let runs = world.origin.runs();
+    set_rings(&world, &(0..NODES).filter(|node| *node != owner).collect::<Vec<_>>());
+    assert!(!is_hit(&read(&world, world.owner_of(&left), &left).await));
+    assert_eq!(world.origin.runs(), runs + 1);
+}
+
+/// A node starts while Redis is away: it knows no write. A former owner gives it nothing that a write has ended.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_starts_without_redis_is_given_nothing_that_a_write_has_ended() {
+    let (mut world, [left, _]) = world_of_kept(933).await;
+    let new = world.owner_of(&left);
+    stop(&world, new);
+    let former = world.owner_of(&left);
+    assert_ne!(former, new);
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    assert_eq!(version(&read(&world, former, &world.ask(LEFT)).await), FIRST + 1);
+    let written = read(&world, former, &world.ask(WRITE_LEFT)).await;
+    assert!(matches!(written.answer, Answer::Body(_)), "{written:?}");
+    let now = i64::from(world.origin.version());
+    world.store.set_down(true);
+    start(&mut world, new).await;
+    let outcome = read(&world, new, &world.ask(LEFT)).await;
+    assert_eq!(version(&outcome), now, "{outcome:?}");
+}
+
+/// A client that wants no run gets what is proved past its TTL in Redis.
+#[tokio::test(start_paused = true)]
+async fn what_was_proved_is_served_without_a_run_to_who_wants_none() {
+    let (mut world, [left, _]) = world_of_kept(934).await;
+    let owner = world.owner_of(&left);
+    stop(&world, owner);
+    world.pass(500).await;
+    start(&mut world, owner).await;
+    let mut cached = world.ask(LEFT);
+    cached.freshness.only_if_cached = true;
+    assert_eq!(proved(&read(&world, owner, &cached).await), Some(FIRST));
 }
