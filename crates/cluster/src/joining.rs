@@ -4,8 +4,9 @@
 //!    answered, or when no seed is left that may only be slow, and the members have stopped changing.
 //! 2. A node stays `joining` when every seed refuses it (wrong key, cluster name or protocol), or when another live node
 //!    already has its name.
-//! 3. Ready. The node's card says so, and the other nodes give it its share of the keys.
-//! 4. `readyz` answers 200 when the probe answer of every other member shows this node's ring, or when
+//! 3. The node learns how far databases were written and what is proved, within two seconds: before it owns a key.
+//! 4. Ready. The node's card says so, and the other nodes give it its share of the keys.
+//! 5. `readyz` answers 200 when the probe answer of every other member shows this node's ring, or when
 //!    `cluster.join_timeout` is over.
 //!
 //! So no balancer sends requests to a node that would forward what other nodes forward to it. And when all nodes start at
@@ -35,6 +36,8 @@ enum Stage {
     Seeds,
     /// The set of members still changes.
     Settling,
+    /// What others have written and proved is not known yet.
+    Learning,
     /// The cluster does not admit this node.
     ShutOut(Arc<str>),
     /// These members have not shown this node's ring yet.
@@ -66,6 +69,7 @@ impl JoinProgress {
                 "joining: no member has answered, and not every seed is known to be free".to_owned()
             }
             Stage::Settling => "joining: members still come and go".to_owned(),
+            Stage::Learning => "joining: what others have written is not known yet".to_owned(),
             Stage::ShutOut(why) => format!("not let in: {why}"),
             Stage::Waiting(names) => {
                 let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
@@ -89,14 +93,14 @@ impl JoinProgress {
         }
     }
 
-    /// Joins the cluster. The caller owns the task. A node that has to leave before it has joined stops here: it never
-    /// announces that it is ready after it has announced that it leaves.
+    /// Joins the cluster. `informed` completes when the node knows what others have written. The caller owns the task. A node that has to
+    /// leave before it has joined stops here: it never announces that it is ready after it has announced that it leaves.
     pub async fn run(
         &self,
         members: Arc<Members>,
         link: Arc<PeerLink>,
         leaving: CancellationToken,
-        timeout: Duration,
+        (informed, timeout): (impl Future<Output = ()>, Duration),
     ) {
         let deadline = Instant::now() + timeout;
         let begun = Instant::now();
@@ -109,6 +113,13 @@ impl JoinProgress {
             biased;
             () = leaving.cancelled() => return,
             () = self.be_let_in(&members) => {}
+        }
+        self.set(Stage::Learning);
+        tokio::select! {
+            biased;
+            () = leaving.cancelled() => return,
+            // Without it the node starts all the same, and proves nothing until it knows.
+            _ = timeout_at(deadline, informed) => {}
         }
         if !self.say_ready(&members) {
             return;

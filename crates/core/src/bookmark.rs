@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use hopcache_packstream::{Reader, Token, Writer};
 
 use crate::limits::{BOOKMARK_BYTES_MAX, BOOKMARK_POSITIONS_MAX};
+use crate::proof::ServerState;
 use crate::wire::at_most;
 
 const PREFIX: &str = "FB:";
@@ -193,11 +194,14 @@ impl Bookmark {
 pub struct ReadRange {
     from: Bookmark,
     to: Position,
+    /// Entries have it, and answers do not.
+    #[serde(skip)]
+    under: Option<ServerState>,
 }
 
 impl ReadRange {
     /// Longest form of [`ReadRange::write`], in bytes.
-    pub const BYTES_MAX: usize = 1 + (BOOKMARK_POSITIONS_MAX + 1) * POSITION_BYTES;
+    pub const BYTES_MAX: usize = 1 + (BOOKMARK_POSITIONS_MAX + 1) * POSITION_BYTES + 1 + ServerState::BYTES;
 
     /// The range of a run that carried `from` and ended at `to` in its own database. There is none where ids have gone back
     /// in between, as they do when a database is restored, or where `from` has more positions than an entry keeps.
@@ -205,7 +209,19 @@ impl ReadRange {
     pub fn new(from: Bookmark, to: Position) -> Option<Self> {
         let has_gone_back = from.in_database(to.database).is_some_and(|own| own.id > to.id);
         let fits = from.positions.len() <= BOOKMARK_POSITIONS_MAX;
-        (fits && !has_gone_back).then_some(Self { from, to })
+        (fits && !has_gone_back).then_some(Self { from, to, under: None })
+    }
+
+    /// The same range, of a run that began when its node knew this of the server.
+    #[must_use]
+    pub fn begun_under(self, under: Option<ServerState>) -> Self {
+        Self { under, ..self }
+    }
+
+    /// What its node knew of the server when the run began.
+    #[must_use]
+    pub fn under(&self) -> Option<ServerState> {
+        self.under
     }
 
     /// The transaction of its own database that the run carried: it has seen at least that. Zero: it carried none.
@@ -233,17 +249,26 @@ impl ReadRange {
         asked.clone().with(Some(self.to))
     }
 
-    /// Appends it in the form that nodes and entries use.
+    /// Appends it in the form that entries use.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.from.write(out);
         write_position(&self.to, out);
+        out.push(u8::from(self.under.is_some()));
+        self.under.iter().for_each(|under| under.write(out));
     }
 
     /// Reads [`ReadRange::write`]'s bytes off the front; nothing where these are none.
     #[must_use]
     pub fn read(bytes: &mut &[u8]) -> Option<Self> {
         let from = Bookmark::read(bytes)?;
-        Self::new(from, read_position(bytes)?)
+        let range = Self::new(from, read_position(bytes)?)?;
+        let (has_state, rest) = bytes.split_first()?;
+        *bytes = rest;
+        match has_state {
+            0 => Some(range),
+            1 => Some(range.begun_under(Some(ServerState::read(bytes)?))),
+            _ => None,
+        }
     }
 
     /// Bytes that it keeps alive.

@@ -1,6 +1,6 @@
 //! The stored form of an entry: a fixed header and the result's bytes, guarded by a keyed checksum.
 //!
-//! Layout, numbers big endian (format version 4; a change needs a new version):
+//! Layout, numbers big endian (format version 5; a change needs a new version):
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -29,7 +29,8 @@
 //! (promise I10, F39).
 //!
 //! Soft ≤ physical ≤ total ≤ [`ENTRY_LIFE_MS_MAX`]: a writer cuts to these bounds, and an entry that violates them is
-//! invalid. Version 1 had no total life, version 2 no range, and version 3 no database; their bytes are a miss.
+//! invalid. Version 1 had no total life, version 2 no range, version 3 no database, and version 4 no state of the
+//! server in the range; their bytes are a miss.
 
 use bytes::Bytes;
 
@@ -42,7 +43,7 @@ use crate::tags::Tags;
 use crate::time::Millis;
 
 const MAGIC: [u8; 2] = *b"HC";
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const FLAG_LZ4: u8 = 1;
 const RAW_LEN_AT: usize = 73;
 const RANGE_LEN_AT: usize = 77;

@@ -37,6 +37,8 @@ pub struct LeaseAsk {
     pub lease_ms: Millis,
     /// Entries older than this do not count as a value (a client's `max-age`; 0 for `no-cache`).
     pub age_max_ms: Option<Millis>,
+    /// Entries younger than this count as a value also past their soft life: the asking node finds out whether they are proved.
+    pub proved_max_ms: Millis,
 }
 
 /// An entry as the store has it, with the life that it has left there.
@@ -63,7 +65,7 @@ crate::words! {
 /// The store's answer to a [`LeaseAsk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
-    /// There is a fresh value.
+    /// There is a fresh value, or one that may be proved.
     Value(StoredEntry),
     /// The asking node may run the origin.
     Lease {

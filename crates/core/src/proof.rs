@@ -32,6 +32,6 @@ mod tally;
 
 pub use accounts::{Accounts, Begun, Finding, SettledIds, Tallies, begun};
 pub use reach::{CountedWrite, HeardWrites};
-pub use report::{PollNumber, Report, ServerRun};
+pub use report::{PollNumber, Report, ServerRun, ServerState};
 pub use table::{ProofTable, Standing};
 pub use tally::{IdRange, OwnWrites, Tally};

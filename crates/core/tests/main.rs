@@ -21,4 +21,5 @@ mod ring;
 mod ring_weights;
 mod ttl;
 mod turns;
+mod write_board;
 mod written;

@@ -2,20 +2,19 @@
 
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, TransactionId};
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX, WRITTEN_TAGS_MAX};
-use hopcache_core::node::NodeName;
+use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_TAGS_MAX};
 use hopcache_core::tags::{Depends, TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{
-    Change, KnownDatabase, NameChange, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
+    Change, KnownDatabase, NameChange, WriteEpoch, WritePosition, WritePositionTable, WriteRecord,
 };
 use proptest::prelude::*;
 
 /// When a node hears, where that does not matter.
-const NOW: MonoTime = MonoTime(0);
-const NAME: DatabaseTag = DatabaseTag(7);
+pub(crate) const NOW: MonoTime = MonoTime(0);
+pub(crate) const NAME: DatabaseTag = DatabaseTag(7);
 const ALIAS: DatabaseTag = DatabaseTag(8);
-const OTHER: DatabaseTag = DatabaseTag(9);
+pub(crate) const OTHER: DatabaseTag = DatabaseTag(9);
 
 const ANY: Depends<'static> = Depends::OnAnything;
 
@@ -23,11 +22,11 @@ fn at(database: u8, id: u64) -> Position {
     Position { database: DatabaseUuid([database; 16]), id: TransactionId(id) }
 }
 
-fn mark(database: u8, epoch: u64, id: u64) -> WritePosition {
+pub(crate) fn mark(database: u8, epoch: u64, id: u64) -> WritePosition {
     WritePosition::at(WriteEpoch(epoch), at(database, id))
 }
 
-fn record(name: DatabaseTag, written: WritePosition) -> WriteRecord {
+pub(crate) fn record(name: DatabaseTag, written: WritePosition) -> WriteRecord {
     WriteRecord::of_all(name, written)
 }
 
@@ -259,33 +258,6 @@ fn a_full_table_says_so() {
 }
 
 #[test]
-fn the_board_names_those_who_listen() {
-    let (one, other) = (NodeName::new("one").unwrap(), NodeName::new("other").unwrap());
-    let now = |ms| MonoTime(1_000_000) + Millis(ms);
-    let mut board = WriteBoard::default();
-    assert_eq!(board.hear(now(0), (&one, Millis(500)), None).records, []);
-    assert_eq!(board.hear(now(300), (&other, Millis(500)), None).records, []);
-    let told = board.tell(now(400), (&[record(NAME, mark(1, 0, 50))], &[]));
-    assert_eq!(told, (vec![(one.clone(), Millis(100)), (other.clone(), Millis(400))], Vec::new()));
-    assert_eq!(board.tell(now(600), (&[record(NAME, mark(1, 0, 49))], &[])).0, [(other, Millis(200))]);
-    assert_eq!(board.hear(now(900), (&one, Millis(500)), None).records, [record(NAME, mark(1, 0, 50))]);
-    board.tell(now(900), (&[record(NAME, mark(2, 0, 3))], &[]));
-    let kept = board.hear(now(900), (&one, Millis(500)), None).records;
-    assert_eq!(kept, [record(NAME, mark(1, 0, 50)), record(NAME, mark(2, 0, 3))], "two databases");
-}
-
-/// A write by the former count of the ids is told so, or its mark would end nothing.
-#[test]
-fn the_board_tells_where_ids_are_counted_anew() {
-    let mut board = WriteBoard::default();
-    let mut anew = |records: &[WriteRecord]| board.tell(MonoTime(1), (records, &[])).1;
-    assert_eq!(anew(&[record(NAME, mark(1, 0, 50))]), []);
-    assert_eq!(anew(&[record(NAME, mark(1, 1, 41)), tagged(3, mark(1, 1, 44))]), []);
-    assert_eq!(anew(&[tagged(4, mark(1, 0, 51))]), [record(NAME, mark(1, 1, 44))]);
-    assert_eq!(anew(&[tagged(4, mark(1, 1, 45))]), []);
-}
-
-#[test]
 fn other_texts_are_no_records() {
     let text = record(NAME, mark(1, 2, 50)).to_text();
     assert_eq!(WriteRecord::from_text(&text), Some(record(NAME, mark(1, 2, 50))));
@@ -295,7 +267,7 @@ fn other_texts_are_no_records() {
     }
 }
 
-fn tagged(tag: u64, written: WritePosition) -> WriteRecord {
+pub(crate) fn tagged(tag: u64, written: WritePosition) -> WriteRecord {
     WriteRecord { tag: Some(TagId(tag)), ..record(NAME, written) }
 }
 
@@ -363,52 +335,6 @@ fn a_request_needs_what_the_sender_or_this_node_has_heard() {
         WritePositionTable::default().needed_beside(NAME, ANY, Some(mark(1, 0, 9))),
         Some(mark(1, 0, 9))
     );
-}
-
-#[test]
-fn the_board_keeps_marks_of_tags_within_its_bound() {
-    let now = MonoTime(1_000_000);
-    let mut board = WriteBoard::default();
-    board
-        .tell(now, (&[tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60)), tagged(1, mark(1, 0, 49))], &[]));
-    assert_eq!(board.records(), [tagged(1, mark(1, 0, 50)), tagged(2, mark(1, 0, 60))]);
-    board.tell(now, (&[record(NAME, mark(1, 0, 55))], &[]));
-    assert_eq!(board.records(), [record(NAME, mark(1, 0, 55)), tagged(2, mark(1, 0, 60))]);
-    board.tell(now, (&[tagged(1, mark(1, 0, 55))], &[]));
-    assert_eq!(board.records().len(), 2, "it is told as everything already");
-    let many: Vec<_> = (3..WRITTEN_RECORDS_MAX as u64 + 1).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
-    board.tell(now, (&many, &[]));
-    assert_eq!(board.records().len(), WRITTEN_RECORDS_MAX);
-    board.tell(now, (&[WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) }], &[]));
-    let last = WriteRecord { name: OTHER, ..tagged(9, mark(2, 0, 5)) };
-    assert_eq!(board.records(), [record(NAME, mark(1, 0, 70)), last], "all of one name become one");
-}
-
-/// The board is full, and a mark of everything comes that is earlier than those of the tags: none of them is lost.
-#[test]
-fn a_full_board_keeps_the_later_marks() {
-    let now = MonoTime(1_000_000);
-    let mut board = WriteBoard::default();
-    let many: Vec<_> = (0..WRITTEN_RECORDS_MAX as u64).map(|tag| tagged(tag, mark(1, 0, 70))).collect();
-    board.tell(now, (&many, &[]));
-    board.tell(now, (&[record(NAME, mark(1, 0, 60))], &[]));
-    assert_eq!(board.records(), [record(NAME, mark(1, 0, 70))], "the mark of 70 must not go back");
-}
-
-/// A record for which there is no room costs the others nothing.
-#[test]
-fn a_name_without_a_place_makes_the_board_forget_no_tags() {
-    let now = MonoTime(1_000_000);
-    let mut board = WriteBoard::default();
-    let names = 0..WRITTEN_DATABASES_MAX as u64;
-    let mut told: Vec<_> = names.map(|name| record(DatabaseTag(name), mark(1, 0, 5))).collect();
-    let tags = 0..(WRITTEN_RECORDS_MAX - WRITTEN_DATABASES_MAX) as u64;
-    told.extend(tags.map(|tag| tagged(tag, mark(1, 0, 70))));
-    board.tell(now, (&told, &[]));
-    let before = board.records();
-    assert_eq!(before.len(), WRITTEN_RECORDS_MAX);
-    board.tell(now, (&[record(DatabaseTag(u64::MAX), mark(1, 0, 90))], &[]));
-    assert_eq!(board.records(), before);
 }
 
 fn any_tagged_record() -> impl Strategy<Value = WriteRecord> {

@@ -247,7 +247,8 @@ impl Node {
         let state = Arc::clone(&self.state);
         self.spawn("joining", async move {
             let (members, leaving) = (Arc::clone(&state.members), state.leaving.clone());
-            state.joining.run(members, link, leaving, timeout).await;
+            let informed = state.engine.writes().informed();
+            state.joining.run(members, link, leaving, (informed, timeout)).await;
         });
     }
 

@@ -70,7 +70,7 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that seeds hardly show, each with the scene that fails with it.
-const SCENES: [(Bug, &str); 22] = [
+const SCENES: [(Bug, &str); 25] = [
     (Bug::AnothersEntryServed, "whose::two_clusters_on_one_store_before_two_servers"),
     (Bug::BatchToldLate, "writes::parts::what_a_long_statement_has_committed_is_seen_while_it_runs"),
     (Bug::BookmarkReachesForeign, "writes::proofs::a_bookmark_of_after_a_foreign_write_is_not_answered"),
@@ -78,6 +78,14 @@ const SCENES: [(Bug, &str); 22] = [
     (Bug::EarlierEpochBelieved, "writes::proofs::a_restore_brings_nothing_back_that_a_write_has_ended"),
     (Bug::FailedLookBelieved, "looks_after_pause::a_look_that_failed_is_no_look"),
     (Bug::FailedWriteForgotten, "writes::a_write_whose_answer_was_lost_is_seen"),
+    (
+        Bug::FloorForgotten,
+        "writes::started::a_node_that_starts_does_not_take_a_cut_log_for_whole",
+    ),
+    (
+        Bug::GapAccounted,
+        "writes::started::the_first_write_hides_nothing_that_was_written_past_while_all_nodes_were_down",
+    ),
     (
         Bug::GoneCountsAsTold,
         "writes::away::a_node_whose_connections_are_reset_serves_nothing_from_before_a_write",
@@ -95,6 +103,10 @@ const SCENES: [(Bug, &str); 22] = [
     (Bug::PurgeByRefused, "writes::refused::a_write_that_is_rolled_back_ends_reads_of_keys_alone"),
     (Bug::QueueDroppedAtLeave, "commit_queue::a_leaving_node_empties_its_queue"),
     (Bug::QueueNotLookedAt, "commit_queue::an_evicted_copy_is_found_in_the_queue"),
+    (
+        Bug::ServerStateNotCompared,
+        "writes::started::what_was_read_before_a_change_of_rights_is_not_proved_at_a_node_that_starts",
+    ),
     (Bug::ShownKeyForgotten, "writes::shown::a_shown_node_that_becomes_another_ends_its_result"),
     (Bug::SilentHolderAwaited, "promises::a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease"),
     (Bug::TellingDropped, "writes::the_next_telling_brings_what_ended_during_the_last_one"),

@@ -55,6 +55,8 @@ async fn a_record_that_took_the_number_of_a_lost_one_is_not_skipped() {
     follow(&world.nodes[reader]);
     world.pass(10).await;
     assert_eq!(answered(&world, reader, &ask).await, 1);
+    // The record is to be the store's last change.
+    committed(&world).await;
     world.net.set_way_cut(1 - reader, reader, true);
     let purger = world.nodes[1 - reader].engine.clone();
     assert_eq!(purger.invalidate().purge(&Scope::Key(other.query.key)).await.unreached, 1);

@@ -11,6 +11,7 @@ mod proofs;
 mod refused;
 mod rights;
 mod shown;
+mod started;
 mod tags;
 mod transaction_ids;
 mod transactions;

@@ -73,7 +73,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     let lines = PAGE.lines().filter(|line| line.starts_with("ACL SETUSER hopcache"));
     let lines: Vec<String> = lines.map(|line| line.replace(">PASSWORD", ">secret")).collect();
     let first = lines.first().unwrap();
-    assert!(first.contains("-@all") && first.contains("~hopcache:v4:*"), "{first}");
+    assert!(first.contains("-@all") && first.contains("~hopcache:v5:*"), "{first}");
     for line in &lines {
         assert_eq!(redis.tell(line), "+OK", "{line}");
     }
@@ -103,7 +103,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
 
     // Without the scripts' commands: the log names the list of commands.
     assert_eq!(
-        redis.tell("ACL SETUSER weak on >secret ~hopcache:v4:* -@all +evalsha +eval +ping +info"),
+        redis.tell("ACL SETUSER weak on >secret ~hopcache:v5:* -@all +evalsha +eval +ping +info"),
         "+OK"
     );
     let weak = Lone::start(&Spec::on(&format!("redis://weak:secret@{address}"))).await;

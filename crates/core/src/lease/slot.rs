@@ -60,7 +60,7 @@ impl Slot {
         }
     }
 
-    /// A fresh value no older than asked; else the current leader; else a lease.
+    /// A fresh value no older than asked, or one that may be proved; else the current leader; else a lease.
     pub fn get_or_lease(&mut self, now: MonoTime, ask: &LeaseAsk) -> Grant {
         self.grant(now, ask, None)
     }
@@ -76,7 +76,8 @@ impl Slot {
         if let Some((head, stored)) = &readable {
             let clock = head.clock(stored.left_ms);
             let young = ask.age_max_ms.is_none_or(|age_max| clock.age_ms <= age_max.0);
-            if clock.fresh_left_ms > 0 && young {
+            let may_be_proved = clock.age_ms < ask.proved_max_ms.0;
+            if (clock.fresh_left_ms > 0 || may_be_proved) && young {
                 return Grant::Value(stored.clone());
             }
         }
@@ -209,7 +210,14 @@ mod tests {
     fn ask(nonce: u128) -> Option<LeaseAsk> {
         let holder = Holder { node: NodeName::new("node-a").ok()?, incarnation: Incarnation(1) };
         let tags = Tags::of_database(DatabaseTag(7));
-        Some(LeaseAsk { nonce, holder, tags, lease_ms: Millis(60_000), age_max_ms: None })
+        Some(LeaseAsk {
+            nonce,
+            holder,
+            tags,
+            lease_ms: Millis(60_000),
+            age_max_ms: None,
+            proved_max_ms: Millis::ZERO,
+        })
     }
 
     fn lease(slot: &mut Slot, nonce: u128) -> Option<Token> {

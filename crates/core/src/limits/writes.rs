@@ -116,6 +116,16 @@ pub const WATCH_TRIES_MAX: u32 = 8;
 pub const PROOF_LIFE_MS_DEFAULT: u64 = 24 * 60 * 60 * 1_000;
 /// Looks at the store whose times a node remembers: a report is of one of the last few.
 pub const PROOF_POLLS_MAX: usize = 64;
+/// How many looks of each node a report is behind that its watcher renews: one in an interval of the watcher and one in a lease are two or
+/// three; the rest is for a busy machine. A node that starts waits for no other report.
+pub const LOOKS_BEHIND_MAX: u64 = 16;
+/// How often a node that starts tries to read the whole log of writes: 1 MiB in the time for bodies. Then it takes the marks alone.
+pub const WHOLE_LOG_TRIES_MAX: u64 = 3;
+/// How long a node that starts waits for a report at most: longer than a report takes with the shipped settings (1.5 s). With a longer lease or
+/// interval it starts without, and proves nothing until one comes.
+pub const INFORMED_MS_MAX: u64 = 2_000;
+/// Pause of a node that starts before it sees again whether it knows what others know.
+pub const INFORMED_LOOK_MS: u64 = 20;
 /// Foreign transactions of a database that a node remembers, to know until when an entry was proved.
 pub const PROOF_SPANS_MAX: usize = 64;
 /// New labels, types and keys of a database that a node remembers as known, 8 bytes each.

@@ -25,6 +25,39 @@ impl ServerRun {
     }
 }
 
+/// Plain data: what a report says beside ids of the database. A result keeps what its node knew when its run began, so that a node that
+/// starts later knows whether users, rights, the numbering and the server are still the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerState {
+    /// The numbering of the database's ids.
+    pub epoch: WriteEpoch,
+    /// The newest transaction of `system`.
+    pub system: TransactionId,
+    /// The run of the server. Where the server tells none there is no such state: files that were put back would not show.
+    pub run: ServerRun,
+}
+
+impl ServerState {
+    /// Length of [`ServerState::write`].
+    pub(crate) const BYTES: usize = 24;
+
+    /// Appends it in the form that entries use.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        [self.epoch.0, self.system.0, self.run.0].iter().for_each(|part| out.extend(part.to_be_bytes()));
+    }
+
+    /// Reads [`ServerState::write`]'s bytes off the front; nothing where there are too few.
+    pub(crate) fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let mut part = || {
+            let (part, rest) = bytes.split_first_chunk::<8>()?;
+            *bytes = rest;
+            Some(u64::from_be_bytes(*part))
+        };
+        let (epoch, system, run) = (part()?, part()?, part()?);
+        Some(Self { epoch: WriteEpoch(epoch), system: TransactionId(system), run: ServerRun(run) })
+    }
+}
+
 /// What the watcher of a database has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -49,6 +82,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// See [`ServerState`].
+    #[must_use]
+    pub fn server_state(&self) -> Option<ServerState> {
+        Some(ServerState { epoch: self.epoch, system: self.system, run: self.run? })
+    }
+
     /// As the store keeps it: parts with a space between them. The first are the name, the number of the look, and the database, all
     /// in hexadecimal digits of fixed length.
     #[must_use]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::accounts::SettledIds;
 use super::reach::{CountedWrite, HeardByDatabase, HeardWrites};
-use super::report::{PollNumber, Report, ServerRun};
+use super::report::{PollNumber, Report, ServerRun, ServerState};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::key::DatabaseTag;
 use crate::limits::{PROOF_POLLS_MAX, PROOF_SPANS_MAX, WRITTEN_DATABASES_MAX};
@@ -32,10 +32,19 @@ pub struct ProofTable {
     /// This node's looks at the store: their numbers, and when they began.
     polls: VecDeque<(PollNumber, MonoTime)>,
     databases: BTreeMap<DatabaseUuid, Proofs>,
-    /// The last report of each database by each name, and when it was first seen here.
-    reports: BTreeMap<(DatabaseTag, DatabaseUuid), (Report, MonoTime)>,
+    /// The last report of each database by each name.
+    reports: BTreeMap<(DatabaseTag, DatabaseUuid), KnownReport>,
     /// Writes of this cluster that reports have not settled.
     heard: HeardByDatabase,
+}
+
+#[derive(Debug, Clone)]
+struct KnownReport {
+    report: Report,
+    /// When it was first seen here.
+    seen: MonoTime,
+    /// When the look began of which it is; `None`: that was before this node's first look.
+    as_of: Option<MonoTime>,
 }
 
 #[derive(Debug, Clone)]
@@ -57,6 +66,9 @@ struct Proofs {
     run: Option<ServerRun>,
     /// When a report of this run of the server was first seen here. What was read before may be of files that are gone.
     run_seen: MonoTime,
+    /// Whether all reports of the last look that count here say the same of the server. By another name of the database there may be an older
+    /// one. What a name was reported of that nobody uses any more does not count.
+    are_agreed: bool,
 }
 
 /// A time without foreign transactions, in one run of the server.
@@ -77,13 +89,19 @@ impl ProofTable {
             // The store has lost its content: another numbering. Its reports are of looks that this node does not know.
             self.polls.clear();
         }
+        let mut counted = Vec::new();
         for report in reports {
-            self.see(report, now);
             let is_before = |(number, _): &&(PollNumber, MonoTime)| *number <= report.polled;
-            if let Some((_, as_of)) = self.polls.iter().rev().find(is_before) {
-                let as_of = *as_of;
+            let as_of = self.polls.iter().rev().find(is_before).map(|(_, as_of)| *as_of);
+            self.see(report, as_of, now);
+            if let Some(as_of) = as_of {
                 self.take_report(report, as_of, now);
+                counted.push(report);
             }
+        }
+        for (database, known) in &mut self.databases {
+            let mut of_it = counted.iter().filter(|report| report.database == *database);
+            known.are_agreed = of_it.all(|report| report.server_state() == known.server_state());
         }
         self.polls.push_back((number, began));
         if self.polls.len() > PROOF_POLLS_MAX {
@@ -91,29 +109,33 @@ impl ProofTable {
         }
     }
 
-    fn see(&mut self, report: &Report, now: MonoTime) {
+    fn see(&mut self, report: &Report, as_of: Option<MonoTime>, now: MonoTime) {
         let has_room = self.reports.len() < WRITTEN_DATABASES_MAX;
         let named = (report.name, report.database);
-        match self.reports.get_mut(&named) {
-            Some((known, _)) if known == report => {}
-            Some(known) => *known = (report.clone(), now),
-            None if has_room => {
-                self.reports.insert(named, (report.clone(), now));
-            }
-            None => {}
+        let known = self.reports.get(&named);
+        let is_known = known.is_some_and(|known| known.report == *report);
+        if !is_known && (known.is_some() || has_room) {
+            self.reports.insert(named, KnownReport { report: report.clone(), seen: now, as_of });
         }
     }
 
     /// The last report of this database by this name.
     #[must_use]
     pub fn report(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<&Report> {
-        self.reports.get(&(name, database)).map(|(report, _)| report)
+        self.reports.get(&(name, database)).map(|known| &known.report)
     }
 
     /// When the last report of this database by this name was first seen here.
     #[must_use]
     pub fn reported_at(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
-        self.reports.get(&(name, database)).map(|(_, at)| *at)
+        self.reports.get(&(name, database)).map(|known| known.seen)
+    }
+
+    /// Since when at most the last report of this database by this name is: its watcher asked Neo4j later than at this time. `None`: it may
+    /// be of any time before this node's first look.
+    #[must_use]
+    pub fn report_as_of(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
+        self.reports.get(&(name, database)).and_then(|known| known.as_of)
     }
 
     fn take_report(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
@@ -185,6 +207,23 @@ impl ProofTable {
         self.databases.values().map(|proofs| proofs.rights_since).max()
     }
 
+    /// What this node knows of the server of a database, as a run that begins now has to keep it.
+    #[must_use]
+    pub fn server_state(&self, database: DatabaseUuid) -> Option<ServerState> {
+        self.databases.get(&database).and_then(Proofs::server_state)
+    }
+
+    /// Whether somebody still reports of a database, as far as this node has seen, and no report of it counts here yet: its watcher has not
+    /// asked Neo4j since this node's first look. `behind`: how many looks a report that is current is behind.
+    #[must_use]
+    pub fn awaits_report(&self, behind: u64) -> bool {
+        let Some((first, _)) = self.polls.front() else { return true };
+        let is_current = |report: &Report| report.polled.0.saturating_add(behind) >= first.0;
+        self.reports.values().any(|KnownReport { report, .. }| {
+            is_current(report) && !self.databases.contains_key(&report.database)
+        })
+    }
+
     /// The number of this node's last look; `None` before the first one.
     #[must_use]
     pub fn last_poll(&self) -> Option<PollNumber> {
@@ -196,7 +235,7 @@ impl ProofTable {
     pub fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
         let database = range.to().database;
         let Some(proofs) = self.databases.get(&database) else { return Standing::UNKNOWN };
-        proofs.standing(range.carried(), read_started)
+        proofs.standing(range, read_started)
     }
 
     /// All ids of a database up to this one are known or foreign, as of this time.
@@ -228,7 +267,12 @@ impl Proofs {
             rights_since: now,
             run: report.run,
             run_seen: now,
+            are_agreed: true,
         }
+    }
+
+    fn server_state(&self) -> Option<ServerState> {
+        Some(ServerState { epoch: self.epoch, system: self.system, run: self.run? })
     }
 
     fn take(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
@@ -267,17 +311,32 @@ impl Proofs {
         self.reached = heard.reach(self.epoch, self.base());
     }
 
-    fn standing(&self, from: TransactionId, read_started: MonoTime) -> Standing {
+    /// Of a result that was read before this node's first report, or before it has seen the last change of users, rights or the server, the
+    /// range decides: it keeps what its own node knew when the run began. If that is what is known now, nothing has changed since: ids of
+    /// `system` only go back with another run of the server, and no run comes twice. Schedule:
+    ///   node A reads under (system 7, run 1), and stores the result · a right is taken away as 8 · node B starts, and hears of (8, 1): the
+    ///   result is of 7 · node A reads it anew under (8, 1) · node C starts: the result is of what C hears, and was read after 8.
+    ///
+    /// A range that keeps something else than what is known now proves nothing, whenever it was read: its own node knew less, or more, than
+    /// this one does.
+    fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
+        let from = range.carried();
         // An id that was known before the look, and that Neo4j did not know after it: ids have gone back, also where no watcher
         // can tell. Schedule:
         //   all up to 50 is settled, and the watcher is stopped · an entry is read at 70 · Neo4j is restored to 52 · another
         //   watcher goes on from 50, and finds that 51 and 52 are foreign · the entry's 70 is no proof.
         let has_gone_back = from > self.settled && read_started <= self.as_of;
-        if read_started < self.rights_since || has_gone_back {
+        let (under, now) = (range.under(), self.server_state());
+        let is_of_this = self.are_agreed && under.is_some() && under == now;
+        // Of another run of the server only the ids tell nothing; its users and rights may be those of now.
+        let is_of_other = |under: ServerState| (under.epoch, under.system) != (self.epoch, self.system);
+        let is_before_rights = read_started < self.rights_since && !is_of_this;
+        if is_before_rights || has_gone_back || under.is_some_and(is_of_other) {
             return Standing::UNKNOWN;
         }
         // A later run of the server shows nothing of what was read before it, also where it has the same ids.
-        if from >= self.foreign && read_started >= self.run_seen {
+        let is_of_run = under.is_none_or(|under| self.run == Some(under.run));
+        if from >= self.foreign && is_of_run && (read_started >= self.run_seen || is_of_this) {
             return Standing { is_proved: true, as_of: Some(self.as_of) };
         }
         let is_of_it = |span: &&Span| span.foreign <= from && span.run_seen <= read_started;
@@ -287,178 +346,4 @@ impl Proofs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bookmark::{Bookmark, Position};
-    use crate::key::ServerTag;
-    use crate::node::{Incarnation, NodeName};
-    use crate::proof::Accounts;
-    use crate::write_position::WritePosition;
-
-    const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
-
-    fn report(polled: u64, settled: u64, foreign: u64) -> Report {
-        Report {
-            name: DatabaseTag(7),
-            database: DATABASE,
-            epoch: WriteEpoch(0),
-            foreign: TransactionId(foreign),
-            system: TransactionId(5),
-            run: Some(ServerRun(1)),
-            server: ServerTag(1),
-            polled: PollNumber(polled),
-            accounts: Accounts { settled: TransactionId(settled), ..Accounts::default() },
-        }
-    }
-
-    fn standing(table: &ProofTable, from: u64) -> Standing {
-        let at = |id| Position { database: DATABASE, id: TransactionId(id) };
-        let range = ReadRange::new(Bookmark::NONE.with(Some(at(from))), at(from)).unwrap();
-        table.standing(&range, MonoTime(1_000))
-    }
-
-    /// A table that has looked at 100, 200, …: looks 1, 2, ….
-    fn table(reports: &[(u64, Report)]) -> ProofTable {
-        let mut table = ProofTable::default();
-        for (number, report) in reports {
-            let began = MonoTime(number * 100);
-            table.take(PollNumber(*number), (began, began), std::slice::from_ref(report));
-        }
-        table
-    }
-
-    #[test]
-    fn a_report_shows_the_time_of_a_look_before_its_question() {
-        assert_eq!(standing(&ProofTable::default(), 50), Standing::UNKNOWN);
-        assert_eq!(
-            standing(&table(&[(1, report(0, 50, 0))]), 50),
-            Standing::UNKNOWN,
-            "before the first look"
-        );
-        let proved = |as_of| Standing { is_proved: true, as_of: Some(MonoTime(as_of)) };
-        let mut table = table(&[(1, report(0, 50, 0)), (2, report(1, 50, 0))]);
-        assert_eq!(standing(&table, 50), proved(100));
-        // The watcher was stopped: its report is of look 2, and comes with look 9.
-        table.take(PollNumber(9), (MonoTime(900), MonoTime(900)), &[report(2, 50, 0)]);
-        assert_eq!(standing(&table, 50), proved(200));
-        table.take(PollNumber(10), (MonoTime(990), MonoTime(990)), &[report(9, 50, 0)]);
-        assert_eq!(standing(&table, 50), proved(900));
-    }
-
-    #[test]
-    fn a_foreign_transaction_ends_proofs_and_not_what_they_have_shown() {
-        let table = table(&[
-            (1, report(0, 50, 0)),
-            (2, report(1, 50, 0)),
-            (3, report(2, 60, 55)),
-            (4, report(3, 60, 55)),
-        ]);
-        assert_eq!(standing(&table, 54), Standing { is_proved: false, as_of: Some(MonoTime(100)) });
-        assert_eq!(standing(&table, 55), Standing { is_proved: true, as_of: Some(MonoTime(300)) });
-        assert_eq!(table.settled(DATABASE), Some((TransactionId(60), MonoTime(300))));
-    }
-
-    #[test]
-    fn what_a_node_has_settled_lasts_until_a_report_knows_of_another_foreign_id() {
-        let settled = |epoch, foreign, settled| SettledIds {
-            database: DATABASE,
-            epoch: WriteEpoch(epoch),
-            foreign: TransactionId(foreign),
-            run: Some(ServerRun(1)),
-            settled: TransactionId(settled),
-        };
-        let mut table = table(&[(1, report(0, 50, 40)), (2, report(1, 50, 40))]);
-        let reached = |table: &ProofTable| table.reached(DATABASE).unwrap().1.0;
-        for (of, why) in
-            [(settled(1, 40, 52), "another numbering"), (settled(0, 39, 52), "another foreign id")]
-        {
-            table.hear_settled(&of);
-            assert_eq!(reached(&table), 50, "{why}");
-        }
-        table.hear_settled(&settled(0, 40, 52));
-        table.hear_settled(&settled(0, 40, 51));
-        assert_eq!(reached(&table), 52);
-        // A report that was on its way, and one that knows more.
-        table.take(PollNumber(3), (MonoTime(300), MonoTime(300)), &[report(2, 51, 40)]);
-        assert_eq!(reached(&table), 52);
-        table.take(PollNumber(4), (MonoTime(400), MonoTime(400)), &[report(3, 60, 55)]);
-        assert_eq!(reached(&table), 60);
-        table.hear_settled(&settled(0, 55, 65));
-        assert_eq!(table.settled(DATABASE), Some((TransactionId(60), MonoTime(300))), "it shows no time");
-        let of_another_run = Report { run: Some(ServerRun(2)), ..report(4, 61, 61) };
-        table.take(PollNumber(5), (MonoTime(500), MonoTime(500)), &[of_another_run]);
-        assert_eq!(reached(&table), 61, "there may be no 65");
-    }
-
-    /// A count is this node's own knowledge: nothing is settled for all by it.
-    #[test]
-    fn what_this_node_has_come_to_by_counts_is_not_settled_for_all() {
-        let last = report(1, 50, 40);
-        let mut table = table(&[(1, report(0, 50, 40)), (2, last.clone())]);
-        let by = Holder { node: NodeName::new("b").unwrap(), incarnation: Incarnation(1) };
-        let written =
-            WritePosition::at(WriteEpoch(0), Position { database: DATABASE, id: TransactionId(51) });
-        table.hear(
-            &by,
-            &[CountedWrite { name: DatabaseTag(7), number: 1, written, after: TransactionId(50) }],
-        );
-        assert_eq!(table.reached(DATABASE), Some((WriteEpoch(0), TransactionId(51))));
-        assert_eq!(table.settled_since(&last), Some(TransactionId(50)));
-        let anothers = Report { name: DatabaseTag(8), foreign: TransactionId(45), ..last };
-        assert_eq!(table.settled_since(&anothers), None, "by another name others are foreign");
-    }
-
-    /// The schedule at [`Proofs::standing`].
-    #[test]
-    fn an_entry_of_an_id_that_is_not_there_any_more_is_not_proved() {
-        // Entries are read at 1,000 here: looks 1 and 2 come before that, looks 11 and 12 after it.
-        let table = |settled| {
-            table(&[
-                (1, report(0, 50, 0)),
-                (2, report(1, 50, 0)),
-                (11, report(2, 50, 0)),
-                (12, report(11, settled, settled)),
-            ])
-        };
-        assert!(standing(&table(70), 70).is_proved);
-        assert_eq!(standing(&table(52), 70), Standing::UNKNOWN);
-        assert!(standing(&table(52), 52).is_proved);
-    }
-
-    /// The schedule in `proof`: entries are read at 1,000 at id 50, and another run has 50 as well.
-    #[test]
-    fn an_entry_of_a_former_run_of_the_server_is_not_proved() {
-        let of_run = |run, polled, foreign| Report { run, ..report(polled, 50, foreign) };
-        let former = |polled| of_run(Some(ServerRun(1)), polled, 0);
-        let well = [(9, former(8)), (10, former(9)), (11, former(10)), (12, former(11))];
-        for run in [Some(ServerRun(2)), None] {
-            let mut table = table(&well);
-            assert_eq!(standing(&table, 50), Standing { is_proved: true, as_of: Some(MonoTime(1_100)) });
-            for (poll, foreign) in [(13, 50), (14, 50), (15, 60)] {
-                let at = MonoTime(poll * 100);
-                table.take(PollNumber(poll), (at, at), &[of_run(run, poll - 1, foreign)]);
-                let expected = Standing { is_proved: false, as_of: Some(MonoTime(1_100)) };
-                assert_eq!(standing(&table, 50), expected, "it was the database's until then");
-            }
-            let at = |id| Position { database: DATABASE, id: TransactionId(id) };
-            let anew = ReadRange::new(Bookmark::NONE.with(Some(at(60))), at(60)).unwrap();
-            assert!(table.standing(&anew, MonoTime(1_500)).is_proved, "it was read in the run of now");
-            assert!(!table.standing(&anew, MonoTime(1_200)).is_proved);
-        }
-    }
-
-    #[test]
-    fn a_store_that_lost_its_content_numbers_anew() {
-        let mut table = table(&[(7, report(0, 50, 0)), (8, report(7, 50, 0))]);
-        table.take(PollNumber(1), (MonoTime(900), MonoTime(900)), &[report(7, 70, 0)]);
-        assert_eq!(table.settled(DATABASE), Some((TransactionId(50), MonoTime(700))), "no look is that old");
-    }
-
-    #[test]
-    fn a_change_of_rights_ends_what_was_read_before() {
-        let mut table = table(&[(1, report(0, 50, 0)), (2, report(1, 50, 0))]);
-        let changed = Report { system: TransactionId(6), ..report(2, 50, 0) };
-        table.take(PollNumber(3), (MonoTime(2_000), MonoTime(2_000)), &[changed]);
-        assert_eq!(standing(&table, 50), Standing::UNKNOWN);
-    }
-}
+mod tests;

@@ -33,6 +33,9 @@ struct EventLog {
     bytes: usize,
     /// Where the next piece comes.
     end: EventCursor,
+    /// The latest write of each database that was dropped, or was there before the log: whoever reads the log from its first piece on has
+    /// heard of all later ones.
+    floor: BTreeMap<NamedDatabase, WritePosition>,
 }
 
 /// Plain data: a place in the log of writes.
@@ -57,6 +60,15 @@ impl EventLog {
         {
             let oldest = self.pieces.pop_front().unwrap_or_default();
             self.bytes -= oldest.len();
+            let dropped = WriteEvent::from_log(&oldest).unwrap_or_default();
+            WriteEvent::latest(&dropped).into_iter().for_each(|record| self.raise(record));
+        }
+    }
+
+    fn raise(&mut self, record: WriteRecord) {
+        let floor = self.floor.entry(named(&record)).or_insert(record.written);
+        if !floor.is_at_or_after(&record.written) {
+            *floor = record.written;
         }
     }
 
@@ -65,9 +77,17 @@ impl EventLog {
         let first = self.end.next - self.pieces.len() as u64;
         let at = place.next.checked_sub(first).filter(|_| place.log == self.end.log)?;
         let at = usize::try_from(at).ok().filter(|at| *at <= self.pieces.len())?;
+        self.read(at)
+    }
+
+    fn read(&self, at: usize) -> Option<Vec<WriteEvent>> {
         let read = |piece: &Vec<u8>| WriteEvent::from_log(piece);
         let pieces: Option<Vec<_>> = self.pieces.iter().skip(at).map(read).collect();
         pieces.map(|pieces| pieces.into_iter().flatten().collect())
+    }
+
+    fn floor(&self) -> Vec<WriteRecord> {
+        self.floor.iter().map(|((name, _), written)| WriteRecord::of_all(*name, *written)).collect()
     }
 }
 
@@ -82,6 +102,12 @@ impl WriteBoard {
         records.iter().for_each(|record| self.keep(record));
         if !events.is_empty() {
             self.log.push(WriteEvent::to_log(events.to_vec()));
+            let positions = &self.positions;
+            let has_mark = |(name, database): &NamedDatabase| {
+                let mut of_name = positions.range((*name, *database, None)..);
+                of_name.next().is_some_and(|((of, at, _), _)| (of, at) == (name, database))
+            };
+            self.log.floor.retain(|named, _| has_mark(named));
         }
         let left = |(node, ends): (&NodeName, &MonoTime)| (node.clone(), ends.since(now));
         let listeners = self.listeners.iter().filter(|(_, ends)| **ends > now).map(left).collect();
@@ -167,7 +193,7 @@ impl WriteBoard {
         self.positions.iter().map(|(place, written)| record((*place, *written))).collect()
     }
 
-    /// A look: the node listens from now on, for this time. It has read the log up to `since`.
+    /// A look: the node listens from now on, for this time. It has read the log up to `since`; `None`: it has read nothing, and reads all.
     pub fn hear(
         &mut self,
         now: MonoTime,
@@ -179,11 +205,16 @@ impl WriteBoard {
             self.listeners.insert(node.clone(), now + lease_ms);
         }
         self.polls.0 += 1;
+        let (events, floor) = match since {
+            Some(place) => (self.log.since(place), Vec::new()),
+            None => (self.log.read(0), self.log.floor()),
+        };
         StorePoll {
             records: self.records(),
             poll: self.polls,
             reports: self.reports.values().cloned().collect(),
-            events: since.and_then(|since| self.log.since(since)),
+            events,
+            floor,
             cursor: self.log.end,
         }
     }
@@ -228,6 +259,8 @@ impl WriteBoard {
         self.reports.clear();
         self.polls = PollNumber::default();
         self.log = EventLog { end: EventCursor { log: life, next: 0 }, ..EventLog::default() };
+        // The marks may be of writes that no event is there of.
+        self.records().into_iter().for_each(|record| self.log.raise(record));
     }
 }
 
@@ -246,6 +279,8 @@ pub struct StorePoll {
     pub reports: Vec<Report>,
     /// The writes since the last look, in any order; `None` if some of them may lack: then the marks say all that is known of them.
     pub events: Option<Vec<WriteEvent>>,
+    /// Of a first look: writes up to these may lack among the events.
+    pub floor: Vec<WriteRecord>,
     /// The end of the log.
     pub cursor: EventCursor,
 }

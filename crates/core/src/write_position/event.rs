@@ -38,6 +38,21 @@ impl WriteEvent {
         }
     }
 
+    /// The latest of some writes in each database, by each name.
+    #[must_use]
+    pub fn latest(events: &[Self]) -> Vec<WriteRecord> {
+        let mut latest: Vec<WriteRecord> = Vec::new();
+        for Self { name, written, .. } in events {
+            let record = WriteRecord::of_all(*name, *written);
+            match latest.iter_mut().find(|known| known.place() == record.place()) {
+                Some(known) if known.written.is_at_or_after(written) => {}
+                Some(known) => *known = record,
+                None => latest.push(record),
+            }
+        }
+        latest
+    }
+
     /// Some events, as one piece of the store's log.
     #[must_use]
     pub fn to_log(events: Vec<Self>) -> Vec<u8> {

@@ -318,8 +318,9 @@ impl WritePositionTable {
     /// Takes a record that came beside the writes of which it is the sum. It changes nothing if a write to the tag is known that is as
     /// late.
     ///
-    /// Each write that the record sums up has come by [`WritePositionTable::take_event`]. Where one may lack, [`WritePositionTable::unrefine`]
-    /// follows under the same lock, or what the lacking one has ended stays.
+    /// Each write that the record sums up has come by [`WritePositionTable::take_event`]. Where one may lack, as at a node's first look,
+    /// [`WritePositionTable::unrefine`] follows before the node is in touch. Until then it proves nothing, and serves by age what it served
+    /// before the look.
     pub fn take_beside(&mut self, record: WriteRecord, now: MonoTime) -> Change {
         let positions = self.positions.get(&record.written.database);
         match (positions, record.tag) {

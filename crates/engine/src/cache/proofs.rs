@@ -12,7 +12,7 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 use hopcache_core::node::Holder;
-use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, SettledIds, Standing};
+use hopcache_core::proof::{CountedWrite, PollNumber, ProofTable, Report, ServerState, SettledIds, Standing};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{WriteEpoch, WritePosition};
 use parking_lot::RwLock;
@@ -20,6 +20,7 @@ use parking_lot::RwLock;
 use crate::cache::Cache;
 use crate::cache::copy::MemoryCopy;
 use crate::model::ask::Query;
+use crate::model::bounds::ValueBounds;
 use crate::model::inspection::CopyProof;
 use crate::model::policy::ProofSettings;
 
@@ -36,6 +37,17 @@ impl ProofSettings {
     /// report is of the look before it. One of each may be late.
     pub(crate) fn report_ms_max(self, lease_ms: Millis) -> Millis {
         Millis(2 * lease_ms.0 + 2 * self.watch_ms.0)
+    }
+
+    /// For how long nobody has to report before another node watches.
+    fn silent_ms(self) -> Millis {
+        Millis(WATCH_SILENT_MS_MIN.max(4 * self.watch_ms.0))
+    }
+
+    /// How old the last report of another watcher is at most when this node takes its place: it was silent for so long, and its last report
+    /// may have been late, as may the look that brought it.
+    fn succession_ms_max(self, lease_ms: Millis) -> Millis {
+        Millis(self.silent_ms().0 + 2 * self.report_ms_max(lease_ms).0)
     }
 }
 
@@ -92,12 +104,37 @@ impl Proofs {
     ) -> bool {
         let Some(settings) = self.settings else { return false };
         let reported = database.and_then(|database| self.table.read().reported_at(name, database));
-        reported.is_none_or(|at| now.since(at) > Millis(WATCH_SILENT_MS_MIN.max(4 * settings.watch_ms.0)))
+        reported.is_none_or(|at| now.since(at) > settings.silent_ms())
+    }
+
+    /// See [`ProofTable::report_as_of`].
+    pub(crate) fn report_as_of(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
+        self.table.read().report_as_of(name, database)
+    }
+
+    /// Whether an account of this time is of a watcher that has watched until a moment ago.
+    pub(crate) fn is_recent(&self, as_of: MonoTime, lease_ms: Millis, now: MonoTime) -> bool {
+        self.settings.is_some_and(|settings| now.since(as_of) <= settings.succession_ms_max(lease_ms))
+    }
+
+    /// See [`ProofTable::awaits_report`].
+    pub(crate) fn awaits_report(&self, behind: u64) -> bool {
+        self.watch_ms().is_some() && self.table.read().awaits_report(behind)
     }
 
     /// The number of this node's last look.
     pub(crate) fn last_poll(&self) -> Option<PollNumber> {
         self.table.read().last_poll()
+    }
+
+    /// See [`ProofTable::server_state`].
+    fn server_state(&self, database: DatabaseUuid) -> Option<ServerState> {
+        self.table.read().server_state(database)
+    }
+
+    /// When the look began of which the last report of a database is.
+    fn settled_at(&self, database: DatabaseUuid) -> Option<MonoTime> {
+        self.table.read().settled(database).map(|(_, as_of)| as_of)
     }
 
     /// What reports tell of an entry of this range.
@@ -268,6 +305,13 @@ impl Cache {
         }))
     }
 
+    /// Whether a copy that was proved has lived for half of the longest life. Another node that takes it counts its life from its last proof.
+    pub(crate) fn is_of_long_ago(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        let lived_ms = now.since(copy.read_started());
+        let is_long = |settings: ProofSettings| lived_ms.0 >= settings.life_ms_max.0 / 2;
+        copy.age_ms(now) < lived_ms && self.proofs.settings().is_some_and(is_long)
+    }
+
     /// Whether a copy is proved: no write has ended it, and [`Cache::proves`] holds. A copy without what it depends on is not.
     pub(crate) fn is_proved(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
         !self.written.has_ended(copy) && self.proves(copy, now)
@@ -290,6 +334,34 @@ impl Cache {
         let standing = self.proofs.standing(range, read_started);
         let is_foreign = self.written.is_foreign_to(range);
         Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
+    }
+
+    /// The database behind a name, and what a run that begins now has to keep of its server.
+    pub(crate) fn server_state(&self, name: DatabaseTag) -> Option<(DatabaseUuid, ServerState)> {
+        let database = self.written.database_of(name)?;
+        Some((database, self.proofs.server_state(database)?))
+    }
+
+    /// Up to which age a stored result of this query may be proved here; zero: nothing is.
+    pub(crate) fn proved_max_ms(&self, query: &Query) -> Millis {
+        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
+            return Millis::ZERO;
+        };
+        let now = self.context.now();
+        let reported = || self.proofs.settled_at(self.written.database_of(query.tags.database())?);
+        let has_report = settings.watch_ms == Millis::ZERO
+            || reported().is_some_and(|as_of| now.since(as_of) <= settings.report_ms_max(lease_ms));
+        let may_prove = self.lease.is_held(now) && has_report && query.reads().of_text.is_of_graph;
+        if may_prove { settings.life_ms_max } else { Millis::ZERO }
+    }
+
+    /// Whether a copy of a stored result is an answer within these bounds because it is proved, whatever its age.
+    pub(crate) fn is_proved_answer(&self, copy: &MemoryCopy, bounds: &ValueBounds) -> bool {
+        let now = self.context.now();
+        // Before the marks: see [`Cache::coverage`].
+        let coverage = self.coverage(copy, &bounds.after);
+        let is_ended = self.is_before_mark(copy, bounds.written, now) || self.written.has_ended(copy);
+        !is_ended && self.proves(copy, now) && coverage.holds(true)
     }
 
     /// How a copy stands to the transactions of its database; `None` if its run told none.

@@ -236,6 +236,14 @@ impl WritePositions {
         self.take_with(|table| table.take_event(event, now))
     }
 
+    /// See [`WritePositionTable::unrefine`].
+    pub(crate) fn unrefine(&self, up_to: WritePosition) {
+        let mut table = self.table.write();
+        if table.unrefine(up_to) {
+            self.changed(&mut table);
+        }
+    }
+
     fn take_with(&self, take: impl FnOnce(&mut WritePositionTable) -> Change) -> Change {
         let mut table = self.table.write();
         let change = take(&mut table);

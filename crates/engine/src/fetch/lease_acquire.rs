@@ -14,6 +14,7 @@ use crate::cache::copy::{MemoryCopy, SharedCopy};
 use crate::fetch::Fetch;
 use crate::fetch::leases::HeldLease;
 use crate::fetch::terms::{LeaseTerms, WithoutLease};
+use crate::model::ask::Query;
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
@@ -31,6 +32,11 @@ fn least_age(copy: &MemoryCopy, now: MonoTime) -> Millis {
 /// How old a stored entry is by the store's clock.
 fn age_of(stored: &StoredEntry) -> Millis {
     Head::read(&stored.bytes).map_or(Millis::ZERO, |head| Millis(head.clock(stored.left_ms).age_ms))
+}
+
+/// Whether a stored entry was past its soft life when the store answered: it is a value only if it is proved.
+fn is_past_ttl(stored: &StoredEntry) -> bool {
+    Head::read(&stored.bytes).is_some_and(|head| head.clock(stored.left_ms).fresh_left_ms <= 0)
 }
 
 /// How the competition for a key ended.
@@ -66,6 +72,8 @@ enum Unusable {
     Removed,
     /// It failed its checksum, could not be removed, and would be found again and again.
     Stays,
+    /// It is past its soft life, and not proved. From now on such an entry is no value.
+    Unproved,
     /// It was read before what the client has seen, before a write, or from another database. From now on only younger ones are asked
     /// for.
     Older,
@@ -152,20 +160,44 @@ impl Fetch {
         acquired
     }
 
-    /// Asks the store once, and a second time if the first answer was lost: a lease that was granted unheard would keep
-    /// everybody waiting until it lapsed (F21).
+    /// One question to the store, and a second one if its answer was lost: a lease that was granted unheard would keep everybody waiting until
+    /// it lapsed (F21).
+    async fn ask_twice(
+        &self,
+        competition: &mut Competition<'_>,
+        asked: MonoTime,
+    ) -> Result<Grant, StoreError> {
+        let key = &competition.job.query.key;
+        match self.store.get_or_lease(key, competition.ask_at(asked)).await {
+            Err(StoreError::TimedOut) => self.store.get_or_lease(key, &competition.ask).await,
+            grant => grant,
+        }
+    }
+
+    /// Asks the store once, and again for a lease if it has an entry that is past its TTL and not proved here.
     async fn acquire_at_once(
         &self,
         job: &FetchJob,
         without_lease: WithoutLease,
         held: Option<&SharedCopy>,
     ) -> Acquisition {
-        let asked = self.context.now();
+        let mut asked = self.context.now();
         let mut competition = self.competition(job, held, asked);
-        let key = &job.query.key;
-        let mut grant = self.store.get_or_lease(key, competition.ask_at(asked)).await;
-        if grant == Err(StoreError::TimedOut) {
-            grant = self.store.get_or_lease(key, &competition.ask).await;
+        let mut grant = self.ask_twice(&mut competition, asked).await;
+        if let Ok(Grant::Value(stored)) = &grant
+            && is_past_ttl(stored)
+        {
+            let held = held.map(|copy| &**copy);
+            let taken = self.writes.take_unasked(&job.query, stored, asked, held).await.ok();
+            // A request that wants a read of its own takes none (F24, below).
+            if without_lease != WithoutLease::Run
+                && let Some(copy) = taken.filter(|copy| self.cache.is_proved_answer(copy, &job.bounds))
+            {
+                return Acquisition::Value(copy);
+            }
+            competition.ask.proved_max_ms = Millis::ZERO;
+            asked = self.context.now();
+            grant = self.ask_twice(&mut competition, asked).await;
         }
         match grant {
             Err(_) => Acquisition::NoStore,
@@ -235,6 +267,8 @@ impl Fetch {
                     Ok(copy) => return Acquisition::Value(copy),
                     Err(Unusable::Removed | Unusable::Older) => {}
                     Err(Unusable::Stays) => return Acquisition::NoStore,
+                    // At once: nobody else is at work, as far as this node knows.
+                    Err(Unusable::Unproved) => continue,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
                     let (has_entry, stale) =
@@ -285,6 +319,7 @@ impl Fetch {
             tags: job.query.tags.clone(),
             lease_ms: self.cache.key_stats().lease_ms(&job.query),
             age_max_ms: limit.at(now),
+            proved_max_ms: self.cache.proved_max_ms(&job.query),
         };
         Competition { job, held, ask, limit, purges: self.cache.purges() }
     }
@@ -312,16 +347,25 @@ impl Fetch {
         asked: MonoTime,
     ) -> Result<SharedCopy, Unusable> {
         let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
+        let (bounds, is_past_ttl) = (&competition.job.bounds, is_past_ttl(stored));
         let older = match self.writes.take_stored(query, stored, asked, held).await {
-            Ok(copy) if self.cache.is_late_enough(&copy, &competition.job.bounds) => return Ok(copy),
+            Ok(copy) if self.cache.is_proved_answer(&copy, bounds) => return Ok(copy),
+            Ok(_) if is_past_ttl => None,
+            Ok(copy) if self.cache.is_late_enough(&copy, bounds) => return Ok(copy),
             Ok(copy) => Some(least_age(&copy, asked)),
-            Err(Unfit::OfAnother) => Some(age_of(stored).saturating_sub(ROUNDING_MS)),
-            Err(Unfit::Corrupt) => None,
+            Err(Unfit::OfAnother) if !is_past_ttl => Some(age_of(stored).saturating_sub(ROUNDING_MS)),
+            Err(Unfit::OfAnother) => None,
+            Err(Unfit::Corrupt) => return self.remove_corrupt(query).await,
         };
         if let Some(age_ms) = older {
             competition.limit = competition.limit.younger_than(age_ms, asked);
             return Err(Unusable::Older);
         }
+        competition.ask.proved_max_ms = Millis::ZERO;
+        Err(Unusable::Unproved)
+    }
+
+    async fn remove_corrupt(&self, query: &Query) -> Result<SharedCopy, Unusable> {
         tracing::warn!(key = ?query.key, "a stored entry failed its checksum; removed");
         let removed = self.store.invalidate(&Scope::Key(query.key)).await;
         Err(if removed.is_ok() { Unusable::Removed } else { Unusable::Stays })

@@ -285,8 +285,12 @@ impl Fetch {
             live.on_rest(move |range| writes.saw_run(&query, written, (range, read_started)));
             run.live = Some(Arc::clone(live));
         }
-        let ended = self.origin.run(&run).await;
-        if let Ok(ResultSet { range: Some(range), .. }) = &ended {
+        // Before the run: what changes later has not been seen.
+        let known = self.cache.server_state(job.query.tags.database());
+        let mut ended = self.origin.run(&run).await;
+        if let Ok(ResultSet { range: Some(range), .. }) = &mut ended {
+            let under = known.filter(|(database, _)| *database == range.to().database);
+            *range = range.clone().begun_under(under.map(|(_, state)| state));
             self.writes.saw_run(&job.query, written, (range, read_started));
         }
         let took_ms = under_way.ended(&ended);

@@ -337,10 +337,12 @@ impl Invalidate {
     /// A copy as an answer within these bounds, if it qualifies.
     fn as_answer(&self, bounds: &ValueBounds, copy: SharedCopy) -> Option<FormerCopy> {
         let now = self.context.now();
+        // Before its age: that counts from the last proof.
+        let is_proved = self.cache.is_proved_answer(&copy, bounds);
         match copy.life(now) {
             Life::Fresh(_)
                 if bounds.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most)
-                    && self.cache.is_late_enough(&copy, bounds) =>
+                    && (is_proved || self.cache.is_late_enough(&copy, bounds)) =>
             {
                 Some(FormerCopy::Fresh(copy))
             }
@@ -380,10 +382,17 @@ impl Invalidate {
 
     /// Only a copy that the store once took. Any other copy has no fence token, so it lives briefly here and on no
     /// other node.
+    ///
+    /// None that a write has ended: the new owner may not have heard of the write. Schedule:
+    ///   a write ends the copy · Redis is away, and a node starts, and owns the key · it would serve the copy unmarked.
     async fn moved(&self, key: &QueryKey, copy: &SharedCopy) -> Option<MovedValue> {
         let (now, token) = (self.context.now(), copy.token()?);
         let is_over = copy.left_at().is_some_and(|left_at| is_over(left_at, now));
-        if is_over || copy.life(now) == Life::Dead || copy.weight_bytes() > HANDOVER_BYTES_MAX {
+        let has_ended = self.cache.write_positions().has_ended(copy);
+        // A proof makes the copy as young as the last look at Neo4j, however long nobody has asked for it.
+        let is_dead = !self.cache.is_proved(copy, now) && copy.life(now) == Life::Dead;
+        let is_too_old = is_dead || self.cache.is_of_long_ago(copy, now);
+        if is_over || has_ended || is_too_old || copy.weight_bytes() > HANDOVER_BYTES_MAX {
             return None;
         }
         let (cache, sealed_key, sealed) = (Arc::clone(&self.cache), *key, SharedCopy::clone(copy));

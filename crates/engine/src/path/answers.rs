@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::cache::copy::{Life, MemoryCopy, SharedCopy};
 use crate::fetch::FetchResult;
 use crate::model::ask::{Ask, Hints};
+use crate::model::bounds::ValueBounds;
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Outcome, Reason, Role};
@@ -97,7 +98,12 @@ impl Path {
                 self.writes.take_stored(&ask.query, &stored, asked, held.map(|copy| &**copy)).await
             && self.policy.now().ttl_ms > Millis::ZERO
         {
+            // A proof makes the copy younger, so it is looked for first.
+            let is_proved = self.cache.is_proved_answer(&copy, &ValueBounds::of_request(ask));
             let now = self.context.now();
+            if is_proved && copy.keeps_to(ask.freshness, now) {
+                return self.proved_outcome(ask, &copy, now);
+            }
             let is_ended = self.cache.is_before_mark(&copy, ask.written, now)
                 || self.cache.write_positions().has_ended(&copy);
             match copy.life(now) {
@@ -125,7 +131,9 @@ impl Path {
             FetchResult::HeldBack { left_ms } => {
                 self.failed(ask, FailureKind::HeldBack { left_ms: *left_ms }.into(), role)
             }
-            FetchResult::Found(copy) if self.needs_proof(ask) && self.cache.is_proved(copy, now) => {
+            FetchResult::Found(copy)
+                if (self.needs_proof(ask) || copy.is_past_ttl(now)) && self.cache.is_proved(copy, now) =>
+            {
                 self.proved_outcome(ask, copy, now)
             }
             FetchResult::Found(copy) => self.hit_outcome(ask, copy, None, now),
@@ -319,7 +327,8 @@ impl Path {
         (role, joined, now): (Role, MonoTime, MonoTime),
     ) -> bool {
         match result {
-            FetchResult::Found(copy) | FetchResult::Stale(copy) => copy.life(now) == Life::Dead,
+            FetchResult::Found(copy) => copy.is_past_ttl(now) && !self.cache.is_proved(copy, now),
+            FetchResult::Stale(copy) => copy.life(now) == Life::Dead && !self.cache.is_proved(copy, now),
             FetchResult::Ran { copy, .. } => {
                 // Past its own life, jitter included, before this request came. Without a TTL it has no such life.
                 let was_dead = copy.dead_at() > copy.read_started() && copy.dead_at() < joined;

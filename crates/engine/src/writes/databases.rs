@@ -143,6 +143,8 @@ impl Writes {
     async fn find_out(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
         let before = self.seen_by(name);
         if let Some(found) = self.ask_whose(name, of).await {
+            // A node that has only hits watches as well as any other.
+            self.watching.may_ask_as(name, of);
             self.learned(name, found);
             self.compare_with(name, &before, found);
         } else if let Ok(Some(database)) =

@@ -12,11 +12,13 @@ use std::future::pending;
 
 use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::DatabaseTag;
-use hopcache_core::limits::PAUSE_POLL_RETRY_MS;
+use hopcache_core::limits::{
+    INFORMED_LOOK_MS, INFORMED_MS_MAX, LOOKS_BEHIND_MAX, PAUSE_POLL_RETRY_MS, WHOLE_LOG_TRIES_MAX,
+};
 use hopcache_core::proof::{PollNumber, Report};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::{EventCursor, Place, WriteEvent, WritePosition, WriteRecord};
+use hopcache_core::write_position::{EventCursor, Place, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 
 use crate::model::ports::{Scope, Store, StorePoll};
 use crate::peers::message::WriteNews;
@@ -31,11 +33,18 @@ struct StoreView {
     without_place: BTreeMap<Place, WritePosition>,
     /// How far its log of writes was read.
     cursor: Option<EventCursor>,
+    /// How many looks before the first one have failed.
+    failed: u64,
     /// Whether it has begun another log, which lacks the writes that this node has told before.
     has_another_log: bool,
 }
 
 impl StoreView {
+    /// From where on the log is read. A first look reads all of it. Where that takes too long, the marks have to do: a place of no log.
+    fn since(&self) -> Option<EventCursor> {
+        self.cursor.or_else(|| (self.failed >= WHOLE_LOG_TRIES_MAX).then(EventCursor::default))
+    }
+
     fn read_up_to(&mut self, cursor: EventCursor) {
         self.has_another_log |= self.cursor.is_some_and(|before| before.log != cursor.log);
         self.cursor = Some(cursor);
@@ -51,10 +60,12 @@ impl Writes {
         loop {
             let began = self.context.now();
             let listener = (self.context.node(), lease_ms);
-            let polled = self.store.hear_written(self.cluster, listener, shown.cursor).await;
+            let polled = self.store.hear_written(self.cluster, listener, shown.since()).await;
             let mut has_heard = false;
-            if let Ok(StorePoll { records, poll, reports, events, cursor }) = polled {
+            if let Ok(StorePoll { records, poll, reports, events, floor, cursor }) = polled {
                 self.take_all((&records, events.as_deref()), &mut shown);
+                // Writes that the log has dropped: until now this node may have lacked them as well.
+                floor.iter().for_each(|record| self.cache.write_positions().unrefine(record.written));
                 shown.read_up_to(cursor);
                 self.compare_reports(&reports, &mut shown);
                 if self.mend(&records, &mut shown).await {
@@ -68,6 +79,7 @@ impl Writes {
             }
             if !has_heard {
                 lease.missed(began);
+                shown.failed += u64::from(shown.cursor.is_none());
             }
             // Requests that wait have asked already. To look at once would be a busy loop while the store is away.
             let is_waited_for = !has_heard && lease.is_waited_for(self.context.now());
@@ -80,19 +92,51 @@ impl Writes {
         }
     }
 
+    /// Completes when this node knows how far databases were written and what was proved, as the store and the others tell it. Without that a
+    /// key that moves here is run anew, however sure its former owner was of it. A store that is away tells nothing, and a watcher that has
+    /// died reports no more: what is not known by then is in doubt.
+    pub async fn informed(&self) {
+        let (Some(lease_ms), Some(settings)) = (self.lease_ms(), self.cache.proofs().settings()) else {
+            return;
+        };
+        let until = self.context.now() + settings.report_ms_max(lease_ms).min(Millis(INFORMED_MS_MAX));
+        loop {
+            let now = self.context.now();
+            let behind = LOOKS_BEHIND_MAX * self.routing.view().members().len().max(1) as u64;
+            let has_looked = self.cache.lease().is_held(now);
+            let is_informed = has_looked && !self.cache.proofs().awaits_report(behind);
+            if is_informed || now >= until || !self.store.is_reachable() {
+                return;
+            }
+            self.context.sleep(Millis(INFORMED_LOOK_MS)).await;
+        }
+    }
+
     /// The last look of a node that has answered its last request: its lease ends now, and no write waits for it.
     pub async fn say_farewell(&self) {
         if self.lease_ms().is_some() {
             let listener = (self.context.node(), Millis::ZERO);
-            let _ = self.store.hear_written(self.cluster, listener, None).await;
+            // A place of no log: nothing is read any more.
+            let _ = self.store.hear_written(self.cluster, listener, Some(EventCursor::default())).await;
         }
     }
 
     /// Takes the store's marks, and the writes that have left them. Without these a mark ends all that depends on its tag.
     fn take_all(&self, (records, events): (&[WriteRecord], Option<&[WriteEvent]>), shown: &mut StoreView) {
         let places: BTreeSet<_> = records.iter().map(WriteRecord::place).collect();
+        let mut epochs = BTreeMap::<DatabaseUuid, WriteEpoch>::new();
+        for WriteRecord { written, .. } in records {
+            let latest = epochs.entry(written.database()).or_default();
+            *latest = (*latest).max(written.epoch());
+        }
+        // A write of an earlier numbering would make the step to this one a restore that was heard of just now. Schedule:
+        //   write 50 · a restore to 40 begins epoch 1 · a result is read at 45 · a node starts, and hears of (0, 50) before (1, 40): it
+        //   would take the result for one of epoch 0.
+        let is_of_now = |event: &&WriteEvent| {
+            epochs.get(&event.written.database()).is_none_or(|epoch| event.written.epoch() >= *epoch)
+        };
         let logged = events.unwrap_or_default();
-        for event in logged {
+        for event in logged.iter().filter(is_of_now) {
             self.take_event(event, None);
         }
         self.unlogged.lock().found(logged);

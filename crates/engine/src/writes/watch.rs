@@ -25,9 +25,11 @@ use hopcache_core::limits::{
     WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::node::NodeName;
-use hopcache_core::proof::{Accounts, Finding, IdRange, Report, ServerRun, Tallies, Tally, begun};
+use hopcache_core::proof::{
+    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Tallies, Tally, begun,
+};
 use hopcache_core::tags::{TagId, Touched};
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -52,7 +54,10 @@ pub(super) struct Watchers {
 struct WatchedDatabase {
     /// With whose credentials it asks.
     of: WriteOf,
-    account: Option<Account>,
+    /// This node's account, and when Neo4j was asked of it.
+    account: Option<(Account, MonoTime)>,
+    /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
+    long_ago: Option<(PollNumber, MonoTime)>,
 }
 
 /// This node's account of a database.
@@ -65,6 +70,8 @@ struct Account {
     accounts: Accounts,
     /// A change from before `accounts.settled`, where the server captures changes.
     change: Option<ChangeId>,
+    /// Of a report of long ago, or of nobody knows when: the look that it is of. See [`Writes::account_after_gap`].
+    long_ago: Option<PollNumber>,
 }
 
 /// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
@@ -79,7 +86,8 @@ impl Watchers {
             Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
             Some(watched) => watched.of = asker_like(of),
             None if has_room => {
-                databases.insert(name, WatchedDatabase { of: asker_like(of), account: None });
+                let of = asker_like(of);
+                databases.insert(name, WatchedDatabase { of, account: None, long_ago: None });
             }
             None => {}
         }
@@ -104,13 +112,27 @@ impl Watchers {
     }
 
     fn account(&self, name: DatabaseTag) -> Option<Account> {
+        self.dated_account(name).map(|(account, _)| account)
+    }
+
+    fn dated_account(&self, name: DatabaseTag) -> Option<(Account, MonoTime)> {
         self.databases.lock().get(&name).and_then(|watched| watched.account.clone())
     }
 
-    fn keep(&self, name: DatabaseTag, account: Option<Account>) {
+    fn keep(&self, name: DatabaseTag, account: Option<(Account, MonoTime)>) {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.account = account;
+            watched.long_ago = None;
         }
+    }
+
+    /// For how long this report of long ago has been the last one, as far as this node was asked.
+    fn long_ago_for(&self, name: DatabaseTag, polled: PollNumber, now: MonoTime) -> Millis {
+        let mut databases = self.databases.lock();
+        let Some(watched) = databases.get_mut(&name) else { return Millis::ZERO };
+        let of_it = watched.long_ago.filter(|(of, _)| *of == polled);
+        let (_, since) = *watched.long_ago.insert(of_it.unwrap_or((polled, now)));
+        now.since(since)
     }
 }
 
@@ -175,8 +197,9 @@ impl Writes {
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
         let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
+        let asked = self.context.now();
         let Some(account) = self.accounted(name, of).await else { return };
-        self.watching.keep(name, Some(account.clone()));
+        self.watching.keep(name, Some((account.clone(), asked)));
         let Account { database, epoch, run, foreign, accounts, .. } = account;
         let (system, server) = (system.id, self.cache.server());
         let report = Report { name, database, epoch, foreign, system, run, server, polled, accounts };
@@ -194,8 +217,15 @@ impl Writes {
             return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };
         let ids = ForeignIds { after: account.accounts.settled, newest, epoch: account.epoch };
-        let from = std::mem::replace(&mut account.change, change);
+        let (from, long_ago) = (std::mem::replace(&mut account.change, change), account.long_ago.take());
         let finding = self.settle(name, &mut account, newest).await;
+        if finding == Finding::Known
+            && ids.after < newest.id
+            && let Some(polled) = long_ago
+        {
+            let change = account.change;
+            return self.account_after_gap((name, polled), (newest, run), change).await;
+        }
         self.context.note(Event::Watched(finding));
         match finding {
             Finding::Known => Some(account),
@@ -212,6 +242,27 @@ impl Writes {
             }
             Finding::Uncertain => None,
         }
+    }
+
+    /// Nobody has watched since a report, and own writes can have taken all ids since: that says nothing. A write may take fewer ids than it
+    /// counts for, and hides as many foreign ones, of all the time without a watcher. So the account begins anew, unless somebody else who
+    /// watches reports meanwhile. Schedule:
+    ///   the last report is of 50 · all nodes are stopped · foreign 51 to 53 · a node starts, and knows no label yet: its write of three labels
+    ///   takes 54, and counts for four ids · without this, results of before 51 would be proved for days.
+    async fn account_after_gap(
+        self: &Arc<Self>,
+        (name, polled): (DatabaseTag, PollNumber),
+        (newest, run): Answer,
+        change: Option<ChangeId>,
+    ) -> Option<Account> {
+        let waits_ms = self.cache.proofs().settings()?.report_ms_max(self.lease_ms()?);
+        if self.watching.long_ago_for(name, polled, self.context.now()) < waits_ms {
+            self.context.note(Event::Watched(Finding::Uncertain));
+            return None;
+        }
+        self.context.note(Event::Watched(Finding::Foreign));
+        self.context.note(Event::Invalidation(InvalidationWord::ForeignWrite));
+        Some(Account { change, ..self.new_account(name, (newest, run)).await? })
     }
 
     /// The change to go on from next time. A server that has refused it is asked again when something is foreign.
@@ -238,15 +289,23 @@ impl Writes {
         Finding::Uncertain
     }
 
-    /// The account to go on from: this node's, or that of the watcher before it. `None` if there is none, or if the server has
-    /// been started anew or the ids have gone back since, as they do when a database is restored.
+    /// The account to go on from: this node's, or that of the last report. `None` if there is none, or if the server has been started anew or
+    /// the ids have gone back since, as they do when a database is restored.
+    ///
+    /// This node's own account may be of long ago too: its machine was suspended, or it did not reach Neo4j. Then so is its report, and another
+    /// watcher may have made a later one.
     fn account_before(&self, name: DatabaseTag, (newest, run): Answer) -> Option<Account> {
-        let of_store = || {
-            let report = self.cache.proofs().report(name, newest.database)?;
-            let Report { database, epoch, run, foreign, accounts, .. } = report;
-            Some(Account { database, epoch, run, foreign, accounts, change: None })
+        let (proofs, lease_ms, now) = (self.cache.proofs(), self.lease_ms()?, self.context.now());
+        let is_recent = |as_of: &MonoTime| proofs.is_recent(*as_of, lease_ms, now);
+        let of_report = || {
+            let report = proofs.report(name, newest.database)?;
+            let as_of = proofs.report_as_of(name, newest.database).filter(is_recent);
+            let Report { database, epoch, run, foreign, accounts, polled, .. } = report;
+            let long_ago = as_of.is_none().then_some(polled);
+            Some(Account { database, epoch, run, foreign, accounts, change: None, long_ago })
         };
-        let account = self.watching.account(name).or_else(of_store)?;
+        let own = self.watching.dated_account(name).filter(|(_, asked)| is_recent(asked));
+        let account = own.map(|(own, _)| own).or_else(of_report)?;
         let is_of_now = account.database == newest.database
             && account.run == run
             && account.accounts.settled <= newest.id;
@@ -275,8 +334,15 @@ impl Writes {
         self.tell_foreign(name, newest);
         let epoch = self.epoch_of(newest.database);
         let accounts = Accounts { settled: newest.id, ..Accounts::default() };
-        let mut account =
-            Account { database: newest.database, epoch, run, foreign: newest.id, accounts, change: None };
+        let mut account = Account {
+            database: newest.database,
+            epoch,
+            run,
+            foreign: newest.id,
+            accounts,
+            change: None,
+            long_ago: None,
+        };
         let of = (account.database, account.epoch, &account.accounts);
         let tallies = self.tallies(name, of, (newest.id, false)).await;
         account.accounts = Accounts::begin(newest.id, &tallies);

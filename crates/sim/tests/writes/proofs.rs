@@ -67,7 +67,7 @@ async fn write(world: &World, node: usize, statement: &str) -> Outcome {
 }
 
 /// The node that watches the database: the one whose accounts go on.
-async fn watcher(world: &World) -> usize {
+pub(super) async fn watcher(world: &World) -> usize {
     let is_watched = |event: &Event| matches!(event, Event::Watched(_));
     let counts = || world.nodes.iter().map(|node| node.events.count(is_watched)).collect::<Vec<_>>();
     let before = counts();

@@ -1,7 +1,9 @@
 //! How many runs make an entry proved again, and whether databases are watched apart from each other.
 
 use super::NODES;
-use super::proofs::{BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, warm_world};
+use super::proofs::{
+    BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, settled_writers, warm_world, watcher,
+};
 use crate::prelude::*;
 
 /// A write past all nodes ends all proofs. Each key is proved again by one run of its own, on all nodes, without another run.
@@ -45,4 +47,32 @@ async fn a_silent_database_holds_back_no_other() {
         assert_eq!(proved(&read(&world, 0, &left).await), Some(FIRST));
     }
     assert_eq!(world.origin.runs(), runs);
+}
+
+/// A read that this node owns.
+fn read_of(world: &World, node: usize) -> Ask {
+    let mut asks = (0..).map(|n| world.ask(&format!("MATCH (n{n}:Right) RETURN n{n}.version")));
+    asks.find(|ask| world.owner_of(ask) == node).unwrap()
+}
+
+/// The watcher is killed while others write. Who takes its place a moment later goes on from its report.
+#[tokio::test(start_paused = true)]
+async fn who_takes_the_place_of_a_watcher_ends_no_proof() {
+    let (world, asks) = warm_world(483, WATCH_MS).await;
+    settled_writers(&world, &asks).await;
+    let watcher = watcher(&world).await;
+    let writer = (watcher + 1) % NODES;
+    let before = version(&read(&world, writer, &read_of(&world, writer)).await);
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, writer, &read_of(&world, writer)).await), Some(before));
+    world.nodes[watcher].process.set(Power::Off);
+    for _ in 0..50 {
+        read(&world, writer, &world.ask(WRITE_ELSEWHERE)).await;
+        world.pass(LONG_MS / 50).await;
+    }
+    // Until now each of the others has reported only where nobody had for a while. Now one of them is the watcher.
+    let names: Vec<_> = (0..NODES).filter(|node| *node != watcher).filter_map(node_name).collect();
+    world.nodes.iter().for_each(|node| node.routing.set(&names));
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, writer, &read_of(&world, writer)).await), Some(before));
 }

@@ -1,8 +1,8 @@
 //! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
 //!
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
-//! `hopcache:v4:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v4:log` (invalidation log, a capped
-//! stream), `hopcache:v4:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
+//! `hopcache:v5:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v5:log` (invalidation log, a capped
+//! stream), `hopcache:v5:{written-<cluster>}:marks` and `…:nodes` (how far databases have been written, and which nodes
 //! listen for that), `…:log` and `…:pieces` (the last writes), `…:at-<address>-<name>` (which database a name leads to). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
@@ -13,7 +13,7 @@
 //! [`Scripts`] says of each operation how often it may be repeated.
 //!
 //! The server's ACL has to allow only this:
-//! `~hopcache:v4:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +llen +lrange +rpush +lpop
+//! `~hopcache:v5:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +llen +lrange +rpush +lpop
 //! +pttl +pexpire +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. The scripts
 //! need `+info`: they read the server's replication id, the identity of its content (F43, `core::lease::life`).
@@ -269,6 +269,7 @@ impl RedisStore {
             command.arg(ask.lease_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(age_max);
             command.arg(dead.map(|token| token.counter.to_string()).unwrap_or_default());
             command.arg(dead.map(|token| nonce_text(token.nonce)).unwrap_or_default());
+            command.arg(ask.proved_max_ms.0.min(ENTRY_LIFE_MS_MAX));
         };
         // A large value can expire or be purged between the answer and the fetch of its bytes. Then the slot is asked
         // again, and has no value any more.
@@ -284,11 +285,33 @@ impl RedisStore {
     }
 }
 
+/// Digits at the front of a piece of the log.
+const PIECE_COUNT_LEN: usize = 3;
+/// Length of a mark of everything, as [`WriteRecord::to_text`] writes it.
+const MARK_LINE_LEN: usize = 82;
+
 /// Rounds of a `get_or_lease` whose large value vanished each time before it was fetched.
 const GRANT_ROUNDS_MAX: u32 = 3;
 
 fn nonce_text(nonce: u128) -> String {
     format!("{nonce:032x}")
+}
+
+/// Events as one piece of the log, behind the latest of them in each database: so many in three digits, then their lines. A script that
+/// drops the piece reads those.
+fn log_piece(events: &[WriteEvent]) -> Vec<u8> {
+    let latest = WriteEvent::latest(events);
+    let lines: String = latest.iter().map(WriteRecord::to_text).collect();
+    let mut piece = format!("{:03}{lines}", latest.len()).into_bytes();
+    piece.extend(WriteEvent::to_log(events.to_vec()));
+    piece
+}
+
+/// The events of [`log_piece`].
+fn events_of(piece: &[u8]) -> Option<Vec<WriteEvent>> {
+    let (count, rest) = piece.split_first_chunk::<PIECE_COUNT_LEN>()?;
+    let count: usize = std::str::from_utf8(count).ok()?.parse().ok()?;
+    WriteEvent::from_log(rest.get(count * MARK_LINE_LEN..)?)
 }
 
 /// A place in the log of writes, as the script compares it.
@@ -373,7 +396,7 @@ impl Store for RedisStore {
         cluster: ClusterTag,
         (records, events): (&[WriteRecord], &[WriteEvent]),
     ) -> Result<StoreReceipt, StoreError> {
-        let piece = if events.is_empty() { Vec::new() } else { WriteEvent::to_log(events.to_vec()) };
+        let piece = if events.is_empty() { Vec::new() } else { log_piece(events) };
         let args = |command: &mut Cmd| {
             command.arg(WRITTEN_DATABASES_MAX).arg(WRITTEN_RECORDS_MAX);
             command.arg(&piece).arg(EVENT_LOG_PIECES_MAX).arg(EVENT_LOG_BYTES_MAX);
@@ -381,8 +404,8 @@ impl Store for RedisStore {
                 command.arg(record.to_text());
             });
         };
-        let [marks, nodes, _, log, pieces] = written_keys(cluster);
-        let keys = [marks, nodes, log, pieces];
+        let [marks, nodes, reports, log, pieces] = written_keys(cluster);
+        let keys = [marks, nodes, log, pieces, reports];
         let answer: (Vec<String>, Vec<u64>, i64, Vec<String>) =
             self.run(Load::Small, &self.scripts.tell_written, &keys, args).await?;
         let (nodes, left, is_full, anew) = answer;
@@ -412,13 +435,15 @@ impl Store for RedisStore {
         };
         self.look_at_life().await?;
         let keys = written_keys(cluster);
-        let answer: (String, u64, String, String, u64, u64, i64, Vec<Vec<u8>>) =
-            self.run(Load::Small, &self.scripts.hear_written, &keys, args).await?;
-        let (positions, poll, reports, life, began, next, missed, pieces) = answer;
+        // A first look brings the whole log.
+        let load = if since.is_some() { Load::Small } else { Load::Body };
+        let answer: (String, u64, String, String, u64, u64, i64, Vec<Vec<u8>>, String) =
+            self.run(load, &self.scripts.hear_written, &keys, args).await?;
+        let (positions, poll, reports, life, began, next, missed, pieces, floor) = answer;
         let life = u64::from_str_radix(&life, 16).map_err(|_| foreign("replication id"))?;
         let cursor = EventCursor { log: u128::from(life) << 64 | u128::from(began), next };
         // A piece that cannot be read is of a later version, or foreign: what it says is not known.
-        let events: Option<Vec<_>> = pieces.iter().map(|piece| WriteEvent::from_log(piece)).collect();
+        let events: Option<Vec<_>> = pieces.iter().map(|piece| events_of(piece)).collect();
         let events = events.filter(|_| missed == 0).map(|pieces| pieces.into_iter().flatten().collect());
         // A line that cannot be read is of a later version, or foreign: its database is not one of this version's.
         Ok(StorePoll {
@@ -426,6 +451,7 @@ impl Store for RedisStore {
             poll: PollNumber(poll),
             reports: reports.lines().filter_map(Report::from_text).collect(),
             events,
+            floor: floor.lines().filter_map(WriteRecord::from_text).collect(),
             cursor,
         })
     }

@@ -9,31 +9,31 @@ use redis::{Cmd, Script};
 /// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
 pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     let name = key.to_hex();
-    [format!("hopcache:v4:{{{name}}}:e"), format!("hopcache:v4:{{{name}}}:l")]
+    [format!("hopcache:v5:{{{name}}}:e"), format!("hopcache:v5:{{{name}}}:l")]
 }
 
 /// The marks of written databases of a cluster, the nodes that listen, and the reports of watchers, in one slot.
 pub(super) fn written_keys(cluster: ClusterTag) -> [String; 5] {
     ["marks", "nodes", "reports", "log", "pieces"]
-        .map(|part| format!("hopcache:v4:{{written-{:016x}}}:{part}", cluster.0))
+        .map(|part| format!("hopcache:v5:{{written-{:016x}}}:{part}", cluster.0))
 }
 
 /// What the store remembers of a name at an address of Neo4j.
 pub(super) fn remembered_key(cluster: ClusterTag, (origin, name): (ServerTag, DatabaseTag)) -> String {
-    format!("hopcache:v4:{{written-{:016x}}}:at-{:016x}-{:016x}", cluster.0, origin.0, name.0)
+    format!("hopcache:v5:{{written-{:016x}}}:at-{:016x}-{:016x}", cluster.0, origin.0, name.0)
 }
 
 /// The pattern of SCAN.
-pub(super) const SLOT_PATTERN: &str = "hopcache:v4:{*}:[el]";
+pub(super) const SLOT_PATTERN: &str = "hopcache:v5:{*}:[el]";
 /// The invalidation log.
-pub(super) const LOG_KEY: &str = "hopcache:v4:log";
+pub(super) const LOG_KEY: &str = "hopcache:v5:log";
 
 /// The key that a ping writes and removes.
-pub(super) const PING_KEY: &str = "hopcache:v4:ping";
+pub(super) const PING_KEY: &str = "hopcache:v5:ping";
 
 /// The query key in a key's name.
 pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
-    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v4:{")?;
+    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v5:{")?;
     QueryKey::from_hex(text.split_once('}')?.0)
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{ClusterTag, DatabaseTag, ServerTag};
-use hopcache_core::limits::{WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
+use hopcache_core::limits::{EVENTS_IN_MESSAGE_MAX, WRITTEN_DATABASES_MAX, WRITTEN_RECORDS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{Accounts, PollNumber, Report};
 use hopcache_core::tags::TagId;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::write_position::{WriteBoard, WriteEpoch, WritePosition, WriteRecord};
+use hopcache_core::write_position::{WriteBoard, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
 use hopcache_engine::ports::{Scope, Store, StoreReceipt};
 use hopcache_store::memory::MemoryStore;
 use hopcache_store::redis::RedisStore;
@@ -23,6 +23,7 @@ contract!(
     a_full_list_of_marks_keeps_what_it_has,
     any_tellings_leave_what_the_model_keeps,
     a_full_board_is_the_models,
+    a_node_that_has_read_nothing_reads_the_whole_log,
     looks_count_up_over_all_nodes,
     a_report_of_an_earlier_look_replaces_none,
     reports_have_a_bound_on_names,
@@ -144,6 +145,38 @@ async fn any_tellings_leave_what_the_model_keeps(subject: Subject) {
 
 fn tagged(name: u64, tag: u64, id: u64) -> WriteRecord {
     WriteRecord { tag: Some(TagId(tag)), ..mark(name, 0, id) }
+}
+
+async fn a_node_that_has_read_nothing_reads_the_whole_log(subject: Subject) {
+    let (store, me) = (&subject.store, NodeName::new("me").unwrap());
+    let hear = async |since| store.hear_written(CLUSTER, (&me, Millis(1_000)), since).await.unwrap();
+    let tell = async |records: &[WriteRecord]| {
+        let events: Vec<_> = records.iter().copied().map(WriteEvent::from).collect();
+        store.tell_written(CLUSTER, (records, &events)).await.unwrap();
+        events
+    };
+    assert_eq!((hear(None).await.events, hear(None).await.floor), (Some(Vec::new()), Vec::new()));
+    let mut told = tell(&[tagged(1, 1, 50), mark(2, 0, 3)]).await;
+    let place = hear(None).await.cursor;
+    told.extend(tell(&[tagged(1, 2, 49)]).await);
+    let heard = hear(None).await;
+    assert_eq!((heard.events, heard.floor), (Some(told.clone()), Vec::new()));
+    let heard = hear(Some(place)).await;
+    assert_eq!((heard.events, heard.floor), (Some(told.split_off(2)), Vec::new()));
+    // The longest pieces: the first ones are dropped.
+    let piece = |id| (0..EVENTS_IN_MESSAGE_MAX as u64).map(move |tag| tagged(1, tag, id)).collect::<Vec<_>>();
+    for id in 100..150 {
+        tell(&piece(id)).await;
+    }
+    let heard = hear(None).await;
+    let first = heard.events.as_ref().and_then(|events| events.first()).unwrap().written;
+    let id = first.position().unwrap().id;
+    assert!(id > TransactionId(110), "{id:?}");
+    let mut floor = heard.floor;
+    floor.sort_unstable_by_key(WriteRecord::place);
+    assert_eq!(floor, [mark(1, 0, id.0 - 1), mark(2, 0, 3)]);
+    let heard = hear(Some(place)).await;
+    assert_eq!((heard.events, heard.floor), (None, Vec::new()));
 }
 
 async fn a_full_board_is_the_models(subject: Subject) {
@@ -343,4 +376,25 @@ async fn a_restored_redis_has_no_reports() {
     let node = NodeName::new("a").unwrap();
     let heard = store.hear_written(CLUSTER, (&node, Millis(1_000)), None).await.unwrap();
     assert_eq!(heard.records, [mark(1, 0, 50)]);
+}
+
+/// Marks that Redis has evicted: nobody takes a report for word of them, whether a look finds that first or a telling.
+#[tokio::test]
+async fn reports_go_with_the_marks() {
+    for is_told_first in [false, true] {
+        let server = RedisServer::start(&[]);
+        let store = server.store();
+        until(Duration::from_secs(20), "the store is there", || async { store.ping().await.ok() }).await;
+        store.tell_written(CLUSTER, (&[mark(1, 0, 50)], &[])).await.unwrap();
+        let (polled, _) = look(&store, "a").await;
+        store.report(CLUSTER, &report(1, polled, 50)).await.unwrap();
+        store.tell_written(CLUSTER, (&[mark(1, 0, 51)], &[])).await.unwrap();
+        assert_eq!(look(&store, "a").await.1, [report(1, polled, 50)]);
+        let marks = format!("hopcache:v5:{{written-{:016x}}}:marks", CLUSTER.0);
+        assert_eq!(server.tell(&format!("DEL {marks}")), ":1");
+        if is_told_first {
+            store.tell_written(CLUSTER, (&[mark(1, 0, 52)], &[])).await.unwrap();
+        }
+        assert_eq!(look(&store, "a").await, (PollNumber(polled.0 + 2), Vec::new()), "{is_told_first}");
+    }
 }

@@ -287,16 +287,16 @@ async fn a_foreign_value_under_the_log_is_deleted() {
     let store = server.store();
     comes_back(&store).await;
     let cursor = store.invalidations_since(Default::default()).await.unwrap().next;
-    assert_eq!(server.tell("SET hopcache:v4:log x"), "+OK");
+    assert_eq!(server.tell("SET hopcache:v5:log x"), "+OK");
     let page = store.invalidations_since(cursor).await.unwrap();
     assert!(page.gap, "what stood in the old log is lost");
     let quiet = store.invalidations_since(page.next).await.unwrap();
     assert_eq!((quiet.gap, quiet.next), (false, page.next), "once");
-    assert_eq!(server.tell("TYPE hopcache:v4:log"), "+stream");
+    assert_eq!(server.tell("TYPE hopcache:v5:log"), "+stream");
 
-    assert_eq!(server.tell("SET hopcache:v4:log x"), "+OK");
+    assert_eq!(server.tell("SET hopcache:v5:log x"), "+OK");
     assert_eq!(store.invalidate(&Scope::Tag(Tag::Database(MOVIES))).await, Ok(0), "a purge is carried out");
-    assert_eq!(server.tell("TYPE hopcache:v4:log"), "+stream");
+    assert_eq!(server.tell("TYPE hopcache:v5:log"), "+stream");
     let page = store.invalidations_since(quiet.next).await.unwrap();
     assert!(page.gap, "its readers drop what they hold");
     assert!(!store.invalidations_since(page.next).await.unwrap().gap);
@@ -350,11 +350,11 @@ async fn an_evicting_server_is_warned_about() {
 async fn the_documented_rights_are_enough() {
     let server = RedisServer::start(&[]);
     let documented = include_str!("../../../store/src/redis/mod.rs");
-    let start = documented.find("~hopcache:v4:*").unwrap();
+    let start = documented.find("~hopcache:v5:*").unwrap();
     let rights: String = documented[start..].chars().take_while(|c| *c != '`').collect();
     let rights = rights.replace("\n//!", "");
     assert_eq!(server.tell(&format!("ACL SETUSER hop on >secret {rights}")), "+OK");
-    assert_eq!(server.tell("ACL SETUSER weak on >secret ~hopcache:v4:* -@all +ping"), "+OK");
+    assert_eq!(server.tell("ACL SETUSER weak on >secret ~hopcache:v5:* -@all +ping"), "+OK");
     let open = |user: &str| {
         let uri = format!("redis://{user}:secret@127.0.0.1:{}", server.port);
         let settings = RedisSettings { command_ms: Millis(5_000), ..RedisSettings::default() };

@@ -89,6 +89,7 @@ pub(crate) fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
         tags: Tags::of_database(MOVIES),
         lease_ms: Millis(lease_ms),
         age_max_ms: None,
+        proved_max_ms: Millis::ZERO,
     }
 }
 

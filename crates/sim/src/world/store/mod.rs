@@ -19,7 +19,7 @@ use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::MonoTime;
-use hopcache_core::write_position::{WriteBoard, WriteRecord};
+use hopcache_core::write_position::{WriteBoard, WriteEvent, WriteRecord};
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 
@@ -262,6 +262,13 @@ impl SlotStore {
     #[must_use]
     pub fn written(&self) -> Vec<WriteRecord> {
         self.state.lock().now_is.written.records()
+    }
+
+    /// Somebody tells of writes.
+    pub fn tell_written(&self, records: &[WriteRecord], events: &[WriteEvent]) {
+        let mut state = self.state.lock();
+        let now = state.clock();
+        let _ = state.now_is.written.tell(now, (records, events));
     }
 
     /// Leases granted so far.

@@ -1,8 +1,8 @@
 -- Value, lease or busy; with a dead holder's token, that lease counts as free (steal).
--- ARGV: linger, bytes_max, nonce, holder, database, lease_ms, age_max (-1: none), dead counter, dead nonce.
-local bytes_max, age_max = tonumber(ARGV[2]), tonumber(ARGV[7])
+-- ARGV: linger, bytes_max, nonce, holder, database, lease_ms, age_max (-1: none), dead counter, dead nonce, proved_max.
+local bytes_max, age_max, proved_max = tonumber(ARGV[2]), tonumber(ARGV[7]), tonumber(ARGV[10])
 local entry = read_entry()
-if entry and entry.age < entry.soft and (age_max < 0 or entry.age <= age_max) then
+if entry and (entry.age < entry.soft or entry.age < proved_max) and (age_max < 0 or entry.age <= age_max) then
   return answer('value', nil, entry, bytes_max)
 end
 local kind, lease = 'free', read_lease()

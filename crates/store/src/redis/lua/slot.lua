@@ -12,7 +12,7 @@ local LIFE_MS_MAX = 315360000000
 -- The head of the entry's own bytes, if it is of this life and of our format.
 local function read_head()
   local head = redis.call('GETRANGE', KEYS[1], 0, 109)
-  if #head < 110 or string.sub(head, 1, 19) ~= LIFE .. 'HC\4' then return nil end
+  if #head < 110 or string.sub(head, 1, 19) ~= LIFE .. 'HC\5' then return nil end
   return string.sub(head, 17)
 end
 

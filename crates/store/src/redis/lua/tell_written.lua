@@ -1,7 +1,9 @@
 -- Keeps marks of written databases, or the later ones that are there (crates/core/src/write_position/board.rs), and writes the events
 -- that they are the marks of to the log. KEYS[1] the marks, one a line; KEYS[2] the nodes that listen, each with the end of its lease;
--- KEYS[3] the log's beginning in microseconds, the number of its next piece, and its bytes; KEYS[4] its pieces. ARGV: most names, most
--- lines, the new piece or '', most pieces, most bytes, then records.
+-- KEYS[3] the log's beginning in microseconds, the number of its next piece, and its bytes, then its floor: for each database the latest
+-- record of what was dropped, or was there before the log, one a line; KEYS[4] its pieces; KEYS[5] the reports. A piece begins with three digits,
+-- and as many lines of the latest records of what is in it, without line ends. ARGV: most names, most lines, the new piece or '', most pieces,
+-- most bytes, then records.
 -- Returns the nodes and how long each may still serve, in milliseconds; 1 where there was no room for a record; and where ids
 -- are counted anew since the records, the latest line of each such database, as one of everything.
 -- A line: name (16), space, database (32), space, epoch and id (32), and perhaps a space and a tag (16).
@@ -18,7 +20,15 @@ local function keep(line)
   kept[place] = line
 end
 local function rank(line) return string.sub(line, 51, 82) end
-for line in string.gmatch(redis.call('GET', KEYS[1]) or '', '[^\n]+') do keep(line) end
+local before = redis.call('GET', KEYS[1])
+if not before then
+  -- The reports go with the marks (hear_written.lua): after this telling a look would find marks, and would not know that some are gone.
+  local reports = redis.call('GET', KEYS[5])
+  local head = reports and string.match(reports, '^%x+ %d+')
+  if head then redis.call('SET', KEYS[5], head .. '\n') end
+  before = ''
+end
+for line in string.gmatch(before, '[^\n]+') do keep(line) end
 local function drop(is_dropped)
   for place, line in pairs(kept) do
     if is_dropped(line) then
@@ -76,20 +86,38 @@ local nodes, left = {}, {}
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 if #ARGV[3] > 0 then
-  local began, next, bytes = string.match(redis.call('GET', KEYS[3]) or '', '^(%d+) (%d+) (%d+)$')
+  local log, floor = redis.call('GET', KEYS[3]) or '', {}
+  local began, next, bytes = string.match(log, '^(%d+) (%d+) (%d+)')
+  local function raise(line)
+    local each = database_of(line)
+    if not floor[each] or rank(floor[each]) < rank(line) then floor[each] = string.sub(line, 1, 82) end
+  end
+  local function raise_all(text)
+    for line in string.gmatch(text, '[^\n]+') do raise(line) end
+  end
+  raise_all(string.match(log, '\n(.*)$') or '')
   local pieces = redis.call('LLEN', KEYS[4])
   -- One of the two keys is gone: what was in the log is not known any more.
   if not began or (pieces == 0 and next ~= '0') then
     redis.call('DEL', KEYS[4])
     began, next, bytes = time[1] .. string.format('%06d', tonumber(time[2])), '0', '0'
+    raise_all(before)
   end
   pieces = redis.call('RPUSH', KEYS[4], ARGV[3])
   bytes = tonumber(bytes) + #ARGV[3]
   while pieces > tonumber(ARGV[4]) or (bytes > tonumber(ARGV[5]) and pieces > 1) do
-    bytes = bytes - #redis.call('LPOP', KEYS[4])
-    pieces = pieces - 1
+    local dropped = redis.call('LPOP', KEYS[4])
+    bytes, pieces = bytes - #dropped, pieces - 1
+    local latest = tonumber(string.sub(dropped, 1, 3)) or 0
+    for at = 0, latest - 1 do raise(string.sub(dropped, 4 + 82 * at, 85 + 82 * at)) end
+    -- A foreign piece: nothing is known of it.
+    if latest == 0 then raise_all(redis.call('GET', KEYS[1])) end
   end
-  redis.call('SET', KEYS[3], string.format('%s %.0f %.0f', began, tonumber(next) + 1, bytes))
+  local head = { string.format('%s %.0f %.0f', began, tonumber(next) + 1, bytes) }
+  for each, line in pairs(floor) do
+    if databases[each] then head[#head + 1] = line end
+  end
+  redis.call('SET', KEYS[3], table.concat(head, '\n'))
 end
 for ends, node in string.gmatch(redis.call('GET', KEYS[2]) or '', '(%d+) ([^\n]+)') do
   if tonumber(ends) > now then
