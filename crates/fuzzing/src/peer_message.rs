@@ -20,10 +20,10 @@ use hopcache_engine::inspection::{
     CopyProof, CopyRefreshFacts, Inspection, KeyPlan, PrefetchedView, RefreshFacts,
 };
 use hopcache_engine::message::{
-    BadMessage, FormerAnswer, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation, ObservationBatch,
-    ObservedQuery, Question, Reply, SentOrder, WriteNews, decode_answer, decode_fields, decode_moved,
-    decode_page, decode_question, decode_reply, encode_answer, encode_ask, encode_fields, encode_moved,
-    encode_page, encode_question, encode_reply, observed_pages,
+    BadMessage, ComingWrite, FormerAnswer, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation,
+    ObservationBatch, ObservedQuery, Question, Reply, SentOrder, WriteNews, decode_answer, decode_fields,
+    decode_moved, decode_page, decode_question, decode_reply, encode_answer, encode_ask, encode_fields,
+    encode_moved, encode_page, encode_question, encode_reply, observed_pages,
 };
 use hopcache_engine::order::{Launch, Order, Skip};
 use hopcache_engine::outcome::{
@@ -116,6 +116,7 @@ fn check_question(bytes: &Bytes) {
         | Question::Pull(_)
         | Question::FlushWaste
         | Question::Written(_)
+        | Question::Coming(_)
         | Question::Tally(..) => {}
     }
 }
@@ -152,7 +153,7 @@ fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
 type Rewrite = fn(&Bytes) -> Result<Bytes, BadMessage>;
 
 /// Reads an answer of each kind, and writes it.
-const ANSWERS: [Rewrite; 11] = [
+const ANSWERS: [Rewrite; 12] = [
     |bytes| decode_answer::<u64>(bytes).map(|count| encode_answer(&count)),
     |bytes| decode_answer::<()>(bytes).map(|()| encode_answer(&())),
     |bytes| decode_answer::<Inspection>(bytes).map(|seen| encode_answer(&seen)),
@@ -164,6 +165,7 @@ const ANSWERS: [Rewrite; 11] = [
     |bytes| decode_answer::<Launches>(bytes).map(|launches| encode_answer(&launches)),
     |bytes| decode_answer::<KnownWrites>(bytes).map(|known| encode_answer(&known)),
     |bytes| decode_answer::<(Holder, Tally)>(bytes).map(|tally| encode_answer(&tally)),
+    |bytes| decode_answer::<Option<WritePosition>>(bytes).map(|seen| encode_answer(&seen)),
     |bytes| decode_reply(bytes).map(|reply| encode_reply(&reply)),
     |bytes| decode_question(bytes).map(|_| bytes.clone()),
 ];
@@ -210,7 +212,7 @@ fn check_whole(bytes: &Bytes, read: impl Fn(&Bytes) -> Result<Bytes, BadMessage>
 
 /// The answer to a question, and how it is read. Whoever adds a question adds its answer here.
 fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
-    let [count, unit, inspection, moved, fields, page, launches, known, tally, reply, _] = ANSWERS;
+    let [count, unit, inspection, moved, fields, page, launches, known, tally, seen, reply, _] = ANSWERS;
     match question {
         Question::Purge(_) | Question::Plans(_) | Question::FlushWaste => {
             (encode_answer(&draw.number()), count)
@@ -241,6 +243,7 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
                 Tally { begun: draw.number(), over, unclear: vec![(8, Some(draw.number())), (9, None)] };
             (encode_answer(&(holder(), own)), tally)
         }
+        Question::Coming(_) => (encode_answer(&None::<WritePosition>), seen),
         Question::Ask(_) => (encode_reply(&Reply::Elsewhere), reply),
     }
 }
@@ -378,12 +381,12 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let keys: &[(Key<&str>, &[ClassId])] = &[(Key::Property("id"), &[ClassId(draw.number())])];
     let mut refiner = Refiner::default();
     refiner.fact(TagId(draw.number()), &[TouchedRole { keys, labels: &["User"], ..TouchedRole::default() }]);
-    let touched = Touched::These(refiner.finish([TagId(draw.number())]));
+    let known = refiner.finish([TagId(draw.number())]);
+    let (touched, database, epoch) = (Touched::These(known.clone()), at.database, WriteEpoch(1));
     let events =
         vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
-    let (database, epoch, doubted, is_strict) = (at.database, WriteEpoch(1), draw.number(), true);
-    let range = IdRange { database, epoch, after, until: at.id, doubted, is_strict };
+    let range = IdRange { database, epoch, after, until: at.id, doubted: draw.number(), is_strict: true };
     let settled = SettledIds { database, epoch, foreign: after, run: None, settled: at.id };
     let mut questions = vec![
         Question::Purge(Scope::Key(key)),
@@ -398,6 +401,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         Question::FlushWaste,
         Question::Written(WriteNews { events, by: holder(), counted, settled: Some(settled) }),
         Question::Tally(name, range),
+        Question::Coming(ComingWrite { name, database, touched: known }),
     ];
     let pages = observed_pages(&[seen(3), seen(4)], sender, MonoTime(12_000));
     questions.extend(pages.into_iter().map(Question::Observed));
@@ -451,12 +455,8 @@ fn replies() -> Vec<Reply> {
     };
     let miss = Class::Miss { kept: Kept::Fenced, role: Role::Joined };
     let failed = |kind| {
-        Answer::Failed(Failure {
-            kind,
-            fields: Some(vec!["f".to_owned()]),
-            records: Bytes::new(),
-            was_sent: false,
-        })
+        let (fields, records) = (Some(vec!["f".to_owned()]), Bytes::new());
+        Answer::Failed(Failure { kind, fields, records, was_sent: false })
     };
     let failure =
         Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned(), as_sent: Vec::new() };

@@ -5,7 +5,10 @@
 //! was one is in the marks, so it is looked up when a read is judged.
 //!
 //! A touch after the answer is of a node that had its label when the write found it. If the node had, or got, the other label as well, then
-//! some write after the answer has given it both, and the exclusion is over. Touches before the answer are not known to be of others.
+//! some write after the answer has given it both, and the exclusion is over. Touches before the answer are not known to be of others. So
+//! whoever asks before a write, and lets it wait for the answer, keeps what was read before both:
+//!   40 makes a `:User`, which is read · `MATCH (p:Post) SET …` comes, the first write to `:Post` · Neo4j is asked · no node has both at 50 · the
+//!   write begins, and is 51 · it has touched no `:User`, and nothing has touched a `:Post` from 40 to 50 (`windows`): the read stays.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +16,7 @@ use super::names::{NameId, NameTable};
 use super::{TagPositions, WriteEpoch, WritePosition, WritePositionTable};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::limits::EXCLUSIONS_MAX;
-use crate::tags::{Depends, TagId, Viewer};
+use crate::tags::{Depends, Key, KeyHash, TagId, Viewer};
 
 /// Plain data: two labels, and the tags of the writes that may give a node both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +79,10 @@ impl Exclusions {
         names: &mut NameTable,
     ) {
         let [one, other] = &pair.labels;
-        let Some(place) =
-            names.know(one).zip(names.know(other)).map(|(one, other)| (viewer, sorted(one, other)))
+        let Some(place) = names
+            .know_asked(one)
+            .zip(names.know_asked(other))
+            .map(|(one, other)| (viewer, sorted(one, other)))
         else {
             return;
         };
@@ -146,6 +151,20 @@ impl WritePositionTable {
     pub fn accounts_for(&self, written: WritePosition) -> bool {
         let accounts = |of: &TagPositions| of.counts(written.epoch) && of.accounted().reached >= written.id;
         self.positions.get(&written.database()).is_some_and(accounts)
+    }
+
+    /// The last transaction before which a write has to have begun to touch a node of both labels; `None` if it is not known that no node has
+    /// both.
+    #[must_use]
+    pub fn apart_since(
+        &self,
+        (database, viewer): (DatabaseUuid, Viewer),
+        [one, other]: &[Box<str>; 2],
+    ) -> Option<WritePosition> {
+        let positions = self.positions.get(&database)?;
+        let label = |name: &str| self.names.find(name, KeyHash::of(Key::Property(name)));
+        let id = positions.excluded_after(viewer, [label(one)?, label(other)?])?;
+        Some(WritePosition { id, ..positions.all() })
     }
 
     /// Pairs of labels that would keep the result of a run of this range, if no node had both.

@@ -117,7 +117,11 @@ mod tests {
     fn only_a_change_while_a_write_was_under_way_counts() {
         let windows = Windows::of(TransactionId(52), TransactionId(49));
         assert_eq!(beside(&windows, 0), 0, "nobody got the value");
-        assert_eq!(beside(&windows, 49), 0, "it was over when the write began, and there is no earlier touch");
+        assert_eq!(
+            beside(&windows, 49),
+            0,
+            "it was over when the write began, and there is no earlier touch"
+        );
         assert_eq!((beside(&windows, 50), beside(&windows, 51)), (52, 52));
         assert_eq!(
             beside(&Windows::of(TransactionId(52), TransactionId(0)), 1),

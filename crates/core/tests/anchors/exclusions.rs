@@ -1,6 +1,7 @@
 //! Labels that no node has both of: how far they keep a write to the one label from a read of the other.
 
 use hopcache_core::bookmark::{Bookmark, ReadRange};
+use hopcache_core::limits::PAIRS_OF_READ_MAX;
 use hopcache_core::write_position::{Accounted, LabelPair};
 
 use super::*;
@@ -187,4 +188,51 @@ fn a_mark_is_accounted_for_in_its_numbering() {
     let table = table();
     let of = [mark(1, 0, 60), mark(1, 0, 61), mark(1, 1, 55), mark(2, 0, 40)];
     assert_eq!(of.map(|told| table.accounts_for(told)), [true, false, false, false]);
+}
+
+/// The labels that a need of these roles lacks from a touch of these, whatever the values are.
+fn pairs_beside(need: &[(&[&str], bool)], touch: &[TouchedRole<'_>]) -> Vec<[String; 2]> {
+    let constraints = need.iter().map(|(labels, _)| NodeConstraint::new([], labels.iter().copied()));
+    let role = |(place, (_, is_ref)): (usize, &(&[&str], bool))| NeedRole {
+        constraint: u16::try_from(place).ok(),
+        is_ref: *is_ref,
+    };
+    let roles = need.iter().enumerate().map(role).collect();
+    let shape_need = ShapeNeed { tags: [TYPE].into(), roles };
+    let shape = NeedsShape::new(constraints.collect(), &[shape_need], [TYPE]);
+    let pairs = shape.pairs_beside(&touched(TYPE, touch));
+    pairs.into_iter().map(|pair| pair.map(String::from)).collect()
+}
+
+/// Before a write: which pairs of labels would keep a read, where nothing else does.
+#[test]
+fn pairs_are_wanted_where_nothing_else_separates() {
+    let of = |labels| TouchedRole { labels, ..TouchedRole::default() };
+    let user: &[(&[&str], bool)] = &[(&["User"], false)];
+    assert_eq!(pairs_beside(user, &[of(&["Post"])]), [["Post", "User"]]);
+    assert!(pairs_beside(user, &[of(&["User"])]).is_empty(), "it may be the same node");
+    assert!(pairs_beside(user, &[of(&["Post", "User"])]).is_empty());
+    assert!(pairs_beside(user, &[of(&[])]).is_empty());
+    let exact = TouchedRole { labels_are_exact: true, ..of(&["Post"]) };
+    assert!(pairs_beside(user, &[exact]).is_empty(), "it has no other label");
+    let fresh = TouchedRole { is_fresh: true, ..of(&["Post"]) };
+    assert!(pairs_beside(&[(&["User"], true)], &[fresh]).is_empty(), "another need finds the node");
+    // Start and end of a relationship: either is enough.
+    let ends: &[(&[&str], bool)] = &[(&["User"], false), (&["Post"], false)];
+    assert_eq!(pairs_beside(ends, &[of(&["Tag"]), of(&["Post"])]), [["Tag", "User"]]);
+    assert!(pairs_beside(ends, &[exact, of(&["Tag"])]).is_empty(), "the start is another node");
+}
+
+#[test]
+fn one_read_wants_few_pairs() {
+    let labels: Vec<String> = (0..2 * PAIRS_OF_READ_MAX).map(|label| format!("L{label}")).collect();
+    let need = |place: usize| ShapeNeed {
+        tags: [POST].into(),
+        roles: [NeedRole { constraint: u16::try_from(place).ok(), is_ref: false }].into_iter().collect(),
+    };
+    let needs: Vec<ShapeNeed> = (0..labels.len()).map(need).collect();
+    let constraints = labels.iter().map(|label| NodeConstraint::new([], [label.as_str()])).collect();
+    let shape = NeedsShape::new(constraints, &needs, [POST]);
+    let touched = touched(POST, &[TouchedRole { labels: &["Post"], ..TouchedRole::default() }]);
+    assert_eq!(shape.pairs_beside(&touched).len(), PAIRS_OF_READ_MAX);
 }

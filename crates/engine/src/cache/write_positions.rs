@@ -161,6 +161,15 @@ impl WritePositions {
         self.table.read().wanted_pairs(query.reads().depends(self.compares_values), range)
     }
 
+    /// See [`WritePositionTable::apart_since`].
+    pub(crate) fn apart_since(
+        &self,
+        of: (DatabaseUuid, Viewer),
+        labels: &[Box<str>; 2],
+    ) -> Option<WritePosition> {
+        self.table.read().apart_since(of, labels)
+    }
+
     /// See [`WritePositionTable::exclusions_asked`].
     pub(crate) fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
         self.table.read().exclusions_asked(database)

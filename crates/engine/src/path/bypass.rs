@@ -39,12 +39,16 @@ impl Path {
         let is_write = run.mode == AccessMode::Write
             && self.fetch.classifier().verdict(&ask.query) != Verdict::Read
             && query.facts().may_write();
-        let write = is_write.then(|| {
-            let effects = Effects::of_facts(query.facts(), &run.params);
-            (self.writes.begin(write_of(&run, query.facts(), &effects)), effects)
-        });
+        let deadline = ask.deadline;
         let task = self.context.spawn(async move {
+            let mut write = if is_write { Some(path.begin_write(&run, query.facts()).await) } else { None };
             let started = path.context.now();
+            if started >= deadline
+                && let Some((write, _)) = write.take()
+            {
+                write.changed_nothing();
+                return Err(Failure::from(FailureKind::DeadlinePassed));
+            }
             let ended = path.origin.run(&run).await;
             let took_ms = path.context.now().since(started);
             trace::end_run(span, (cause, &run.times), &ended);
@@ -90,6 +94,14 @@ impl Path {
         }
     }
 
+    /// A write goes to the origin as soon as it is known what it will not change.
+    async fn begin_write(&self, run: &OriginRun, facts: &TextFacts) -> (PendingWrite, Effects) {
+        let effects = Effects::of_facts(facts, &run.params);
+        let seen = self.writes.look_ahead(&run.database, &effects).await;
+        let began = if seen.is_some() { WriteBegan::At(seen) } else { WriteBegan::Now };
+        (self.writes.begin(write_of(run, facts, &effects, began)), effects)
+    }
+
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {
         let timeout_ms = ask.run_ms_max.unwrap_or(self.policy.now().run_timeout_ms);
         let bounds = RunBounds { timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
@@ -122,7 +134,7 @@ fn unanswered(kind: FailureKind) -> Failure {
     Failure { was_sent: true, ..kind.into() }
 }
 
-fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects) -> WriteOf {
+fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects, began: WriteBegan) -> WriteOf {
     WriteOf {
         database: Arc::clone(&run.database),
         identity: Arc::clone(&run.identity),
@@ -131,7 +143,7 @@ fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects) -> WriteOf {
         may_name_graph: facts.may_name_graph(),
         parts: facts.parts(&run.params),
         changes_rights: facts.changes_rights(),
-        began: WriteBegan::Now,
+        began,
         touched: effects.touched(),
         tokens: effects.tokens(),
     }

@@ -50,6 +50,7 @@ impl Path {
                 Ok(encode_answer(&(self.context.me(), self.writes.tally(name, &range))))
             }
             Question::Written(told) => Ok(encode_answer(&KnownWrites(self.writes.hear(&told)))),
+            Question::Coming(coming) => Ok(encode_answer(&self.writes.ask_ahead_here(&coming).await)),
             Question::FlushWaste => Ok(encode_answer(&self.prefetch.flush_waste_here())),
             Question::Inspect(key) => Ok(encode_answer(&self.inspect_here(&key))),
         }

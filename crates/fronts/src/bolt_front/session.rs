@@ -5,6 +5,7 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod ahead;
 mod boxed;
 mod elsewhere;
 mod live;

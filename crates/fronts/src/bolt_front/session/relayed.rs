@@ -108,11 +108,14 @@ impl Session {
         self.transaction_has_words(&words);
         self.note_parts(&words);
         let is_wrapped = self.is_wrapped(&words);
+        let seen = self.look_ahead(options.as_ref(), &words).await?;
         let write = match &may_commit {
             Some(options) if words.may_write => {
                 let mut writes = TransactionWrites::of_one(&words);
                 if let Some(transaction) = &self.transaction {
                     writes.began = transaction.began();
+                } else if seen.is_some() {
+                    writes.began = WriteBegan::At(seen);
                 }
                 if !is_wrapped && self.marker().is_some() && !words.effects.touched().is_nothing() {
                     // It commits by itself, without a marker.

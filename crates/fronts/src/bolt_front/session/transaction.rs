@@ -13,6 +13,7 @@ use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_core::result::MarkerEffect;
 use hopcache_core::tags::Touched;
+use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_engine::event::Cause;
 use hopcache_engine::outcome::{How, Reason};
@@ -57,6 +58,17 @@ impl Transaction {
     /// When its first statement was sent, or some time before.
     pub(super) fn began(&self) -> WriteBegan {
         self.writes.began
+    }
+
+    pub(super) fn options(&self) -> &StatementOptions {
+        &self.options
+    }
+
+    /// What it writes next has seen all up to this. If it has written before, that has not.
+    pub(super) fn writes_behind(&mut self, seen: Option<WritePosition>) {
+        if seen.is_some() && self.results.is_empty() && !self.writes.has_written() {
+            self.writes.began = WriteBegan::At(seen);
+        }
     }
 
     /// The number of open results.
