@@ -153,7 +153,7 @@ fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
 type Rewrite = fn(&Bytes) -> Result<Bytes, BadMessage>;
 
 /// Reads an answer of each kind, and writes it.
-const ANSWERS: [Rewrite; 12] = [
+const ANSWERS: [Rewrite; 11] = [
     |bytes| decode_answer::<u64>(bytes).map(|count| encode_answer(&count)),
     |bytes| decode_answer::<()>(bytes).map(|()| encode_answer(&())),
     |bytes| decode_answer::<Inspection>(bytes).map(|seen| encode_answer(&seen)),
@@ -165,7 +165,6 @@ const ANSWERS: [Rewrite; 12] = [
     |bytes| decode_answer::<Launches>(bytes).map(|launches| encode_answer(&launches)),
     |bytes| decode_answer::<KnownWrites>(bytes).map(|known| encode_answer(&known)),
     |bytes| decode_answer::<(Holder, Tally)>(bytes).map(|tally| encode_answer(&tally)),
-    |bytes| decode_answer::<Option<WritePosition>>(bytes).map(|seen| encode_answer(&seen)),
     |bytes| decode_reply(bytes).map(|reply| encode_reply(&reply)),
     |bytes| decode_question(bytes).map(|_| bytes.clone()),
 ];
@@ -212,7 +211,7 @@ fn check_whole(bytes: &Bytes, read: impl Fn(&Bytes) -> Result<Bytes, BadMessage>
 
 /// The answer to a question, and how it is read. Whoever adds a question adds its answer here.
 fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
-    let [count, unit, inspection, moved, fields, page, launches, known, tally, seen, reply, _] = ANSWERS;
+    let [count, unit, inspection, moved, fields, page, launches, known, tally, reply, _] = ANSWERS;
     match question {
         Question::Purge(_) | Question::Plans(_) | Question::FlushWaste => {
             (encode_answer(&draw.number()), count)
@@ -224,7 +223,7 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
             let answers = [FormerAnswer::Absent, FormerAnswer::LeftNothing, FormerAnswer::Moved(value)];
             (encode_moved(&answers[usize::from(draw.byte()) % answers.len()]), moved)
         }
-        Question::Observed(_) => (encode_answer(&()), unit),
+        Question::Observed(_) | Question::Coming(_) => (encode_answer(&()), unit),
         Question::Fields(_) => {
             let known = [Some(Arc::new(Fields::default())), None];
             (encode_fields(known.into_iter()), fields)
@@ -243,7 +242,6 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
                 Tally { begun: draw.number(), over, unclear: vec![(8, Some(draw.number())), (9, None)] };
             (encode_answer(&(holder(), own)), tally)
         }
-        Question::Coming(_) => (encode_answer(&None::<WritePosition>), seen),
         Question::Ask(_) => (encode_reply(&Reply::Elsewhere), reply),
     }
 }

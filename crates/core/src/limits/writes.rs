@@ -81,6 +81,11 @@ pub const PAIR_READERS_MAX: usize = 256;
 pub const PAIRS_AHEAD_MAX: usize = 32;
 /// How long the first write of a kind waits for these answers: of some milliseconds each, unless Neo4j is busy.
 pub const AHEAD_MS_MAX: u64 = 100;
+/// How long its node asks for pairs of its own. Then it asks no further one.
+pub const AHEAD_OWN_MS: u64 = 80;
+/// How long another node does so, and how long it is waited for.
+pub const AHEAD_PEER_MS: u64 = 60;
+const _: () = assert!(AHEAD_PEER_MS < AHEAD_OWN_MS && AHEAD_OWN_MS < AHEAD_MS_MAX);
 /// Kinds of writes for which a node asks in a second. The writes of a further kind do not wait. A node remembers the kinds of a
 /// [`KIND_AHEAD_MS`], some 200 bytes each.
 pub const KINDS_AHEAD_PER_SECOND: usize = 4;

@@ -40,6 +40,7 @@ pub struct ExclusionsAsked {
     pub(super) epoch: WriteEpoch,
     /// How often rights had changed.
     pub(super) rights: u64,
+    pub(super) is_ahead: bool,
 }
 
 /// What a node knows of all transactions of a database.
@@ -62,6 +63,17 @@ struct Exclusion {
     from: TransactionId,
     /// It had seen no later one than this. A write that began before it may have touched a node that had both then.
     to: TransactionId,
+    /// Nobody but a write to come has asked for it.
+    is_ahead: bool,
+}
+
+impl ExclusionsAsked {
+    /// It is asked for a write to come. Neo4j may refuse that write, and then the pair keeps no result. Such pairs take half of the places at
+    /// most.
+    #[must_use]
+    pub fn ahead(self) -> Self {
+        Self { is_ahead: true, ..self }
+    }
 }
 
 impl Exclusions {
@@ -75,7 +87,7 @@ impl Exclusions {
     pub(super) fn put(
         &mut self,
         (viewer, pair): (Viewer, LabelPair),
-        (from, to): (TransactionId, TransactionId),
+        (from, to, is_ahead): (TransactionId, TransactionId, bool),
         names: &mut NameTable,
     ) {
         let [one, other] = &pair.labels;
@@ -86,11 +98,23 @@ impl Exclusions {
         else {
             return;
         };
-        if self.0.len() >= EXCLUSIONS_MAX && !self.0.contains_key(&place) {
-            let earliest = self.0.iter().min_by_key(|(_, known)| known.to).map(|(place, _)| *place);
+        let known = self.0.get(&place);
+        let is_ahead = is_ahead && known.is_none_or(|known| known.is_ahead);
+        if known.is_none() {
+            self.make_room(is_ahead);
+        }
+        self.0.insert(place, Exclusion { pair, from, to, is_ahead });
+    }
+
+    /// For one more.
+    fn make_room(&mut self, is_ahead: bool) {
+        let ahead = self.0.values().filter(|known| known.is_ahead).count();
+        let of_ahead = is_ahead && ahead >= EXCLUSIONS_MAX / 2;
+        if of_ahead || self.0.len() >= EXCLUSIONS_MAX {
+            let may_go = self.0.iter().filter(|(_, known)| known.is_ahead || !of_ahead);
+            let earliest = may_go.min_by_key(|(_, known)| known.to).map(|(place, _)| *place);
             earliest.map(|place| self.0.remove(&place));
         }
-        self.0.insert(place, Exclusion { pair, from, to });
     }
 }
 
@@ -101,13 +125,12 @@ impl WritePositionTable {
         (viewer, pair): (Viewer, LabelPair),
         (asked, range): (ExclusionsAsked, &ReadRange),
     ) {
-        let ExclusionsAsked { epoch, rights } = asked;
-        if rights != self.rights {
-            return;
-        }
-        let database = range.to().database;
-        if let Some(positions) = self.positions.get_mut(&database) {
-            positions.exclude((viewer, pair), (epoch, range.carried(), range.to().id), &mut self.names);
+        let positions = self.positions.get_mut(&range.to().database);
+        if let Some(positions) =
+            positions.filter(|positions| asked.rights == self.rights && positions.counts(asked.epoch))
+        {
+            let of = (range.carried(), range.to().id, asked.is_ahead);
+            positions.exclusions.put((viewer, pair), of, &mut self.names);
         }
     }
 
@@ -115,7 +138,7 @@ impl WritePositionTable {
     #[must_use]
     pub fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
         let epoch = self.positions.get(&database).map(|positions| positions.all().epoch);
-        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights }
+        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights, is_ahead: false }
     }
 
     /// Rights have changed: who saw no node with two labels may see one now. An answer that is under way counts for nothing. Returns
@@ -153,18 +176,17 @@ impl WritePositionTable {
         self.positions.get(&written.database()).is_some_and(accounts)
     }
 
-    /// The last transaction before which a write has to have begun to touch a node of both labels; `None` if it is not known that no node has
-    /// both.
+    /// Whether it is known that no node has both labels.
     #[must_use]
-    pub fn apart_since(
+    pub fn are_apart(
         &self,
         (database, viewer): (DatabaseUuid, Viewer),
         [one, other]: &[Box<str>; 2],
-    ) -> Option<WritePosition> {
-        let positions = self.positions.get(&database)?;
+    ) -> bool {
         let label = |name: &str| self.names.find(name, KeyHash::of(Key::Property(name)));
-        let id = positions.excluded_after(viewer, [label(one)?, label(other)?])?;
-        Some(WritePosition { id, ..positions.all() })
+        let labels = label(one).zip(label(other));
+        let of_database = self.positions.get(&database).zip(labels);
+        of_database.is_some_and(|(of, (one, other))| of.excluded_after(viewer, [one, other]).is_some())
     }
 
     /// Pairs of labels that would keep the result of a run of this range, if no node had both.
@@ -182,7 +204,7 @@ impl WritePositionTable {
 impl TagPositions {
     /// The transaction after which no node was touched that has both labels; `None` if that is not known.
     pub(super) fn excluded_after(&self, viewer: Viewer, [one, other]: [NameId; 2]) -> Option<TransactionId> {
-        let Exclusion { pair, from, to } = self.exclusions.0.get(&(viewer, sorted(one, other)))?;
+        let Exclusion { pair, from, to, .. } = self.exclusions.0.get(&(viewer, sorted(one, other)))?;
         let is_later = |tag: &TagId| self.mark(*tag).is_some_and(|mark| mark.last > *from);
         let is_over = self.all().id > *from
             || self.last_foreign() > *from

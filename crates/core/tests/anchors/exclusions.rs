@@ -1,7 +1,7 @@
 //! Labels that no node has both of: how far they keep a write to the one label from a read of the other.
 
 use hopcache_core::bookmark::{Bookmark, ReadRange};
-use hopcache_core::limits::PAIRS_OF_READ_MAX;
+use hopcache_core::limits::{EXCLUSIONS_MAX, PAIRS_OF_READ_MAX};
 use hopcache_core::write_position::{Accounted, LabelPair};
 
 use super::*;
@@ -188,6 +188,34 @@ fn a_mark_is_accounted_for_in_its_numbering() {
     let table = table();
     let of = [mark(1, 0, 60), mark(1, 0, 61), mark(1, 1, 55), mark(2, 0, 40)];
     assert_eq!(of.map(|told| table.accounts_for(told)), [true, false, false, false]);
+}
+
+/// I9: what was asked before writes that Neo4j may refuse takes no place from what has kept results.
+#[test]
+fn pairs_that_were_asked_ahead_take_half_of_the_places() {
+    let mut table = table();
+    let mut exclude = |number: usize, is_ahead: bool| {
+        let id = 50 + u64::try_from(number).unwrap();
+        let range = ReadRange::new(Bookmark::NONE.with(Some(at(id))), at(id)).unwrap();
+        let asked = table.exclusions_asked(DATABASE);
+        let asked = if is_ahead { asked.ahead() } else { asked };
+        table.exclude((viewer(number), pair()), (asked, &range));
+    };
+    (0..EXCLUSIONS_MAX / 2).for_each(|number| exclude(number, false));
+    (EXCLUSIONS_MAX / 2..3 * EXCLUSIONS_MAX).for_each(|number| exclude(number, true));
+    // A result that has ended asks for a pair that was asked ahead before: questions ahead no longer take its place.
+    let kept = 3 * EXCLUSIONS_MAX - 1;
+    exclude(kept, false);
+    (3 * EXCLUSIONS_MAX..6 * EXCLUSIONS_MAX).for_each(|number| exclude(number, true));
+    let is_known = |number: &usize| table.are_apart((DATABASE, viewer(*number)), &pair().labels);
+    assert!((1..EXCLUSIONS_MAX / 2).chain([kept]).all(|number| is_known(&number)));
+    assert_eq!((0..6 * EXCLUSIONS_MAX).filter(is_known).count(), EXCLUSIONS_MAX);
+}
+
+fn viewer(number: usize) -> Viewer {
+    let mut viewer = [2; 16];
+    viewer[..8].copy_from_slice(&number.to_le_bytes());
+    Viewer(viewer)
 }
 
 /// The labels that a need of these roles lacks from a touch of these, whatever the values are.

@@ -161,13 +161,9 @@ impl WritePositions {
         self.table.read().wanted_pairs(query.reads().depends(self.compares_values), range)
     }
 
-    /// See [`WritePositionTable::apart_since`].
-    pub(crate) fn apart_since(
-        &self,
-        of: (DatabaseUuid, Viewer),
-        labels: &[Box<str>; 2],
-    ) -> Option<WritePosition> {
-        self.table.read().apart_since(of, labels)
+    /// See [`WritePositionTable::are_apart`].
+    pub(crate) fn are_apart(&self, of: (DatabaseUuid, Viewer), labels: &[Box<str>; 2]) -> bool {
+        self.table.read().are_apart(of, labels)
     }
 
     /// See [`WritePositionTable::exclusions_asked`].

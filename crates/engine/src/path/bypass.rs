@@ -97,9 +97,8 @@ impl Path {
     /// A write goes to the origin as soon as it is known what it will not change.
     async fn begin_write(&self, run: &OriginRun, facts: &TextFacts) -> (PendingWrite, Effects) {
         let effects = Effects::of_facts(facts, &run.params);
-        let seen = self.writes.look_ahead(&run.database, &effects).await;
-        let began = if seen.is_some() { WriteBegan::At(seen) } else { WriteBegan::Now };
-        (self.writes.begin(write_of(run, facts, &effects, began)), effects)
+        self.writes.look_ahead(&run.database, &effects).await;
+        (self.writes.begin(write_of(run, facts, &effects)), effects)
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {
@@ -134,7 +133,7 @@ fn unanswered(kind: FailureKind) -> Failure {
     Failure { was_sent: true, ..kind.into() }
 }
 
-fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects, began: WriteBegan) -> WriteOf {
+fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects) -> WriteOf {
     WriteOf {
         database: Arc::clone(&run.database),
         identity: Arc::clone(&run.identity),
@@ -143,7 +142,7 @@ fn write_of(run: &OriginRun, facts: &TextFacts, effects: &Effects, began: WriteB
         may_name_graph: facts.may_name_graph(),
         parts: facts.parts(&run.params),
         changes_rights: facts.changes_rights(),
-        began,
+        began: WriteBegan::Now,
         touched: effects.touched(),
         tokens: effects.tokens(),
     }

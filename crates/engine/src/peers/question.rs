@@ -9,7 +9,7 @@ use hopcache_core::node::Holder;
 use hopcache_core::proof::{IdRange, Tally};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
-use hopcache_core::write_position::{DataOwner, WritePosition};
+use hopcache_core::write_position::DataOwner;
 use hopcache_learning::fields::Fields;
 use serde::de::DeserializeOwned;
 
@@ -101,7 +101,7 @@ pub(crate) fn written(told: WriteNews) -> PeerQuestion<KnownWrites> {
 }
 
 /// A write is about to begin. The answer comes when the asked node has asked for what will keep results of its own.
-pub(crate) fn coming(write: &ComingWrite) -> PeerQuestion<Option<WritePosition>> {
+pub(crate) fn coming(write: &ComingWrite) -> PeerQuestion<()> {
     PeerQuestion::of(&Question::Coming(write.clone()))
 }
 

@@ -11,24 +11,25 @@
 //! Any other write ends little, and whoever finds a result ended by it asks then (`exclusions`). A write that gives or takes labels would
 //! itself end the answer.
 //!
-//! Each node asks for the results that it has itself: it keeps the texts that it has run. It asks on connections that are logged on and idle
-//! (as a prefetch): nobody's credentials are tried again without a request of theirs.
+//! Each node asks for the results that it has itself: it keeps the texts that it has run. Each answer counts as soon as it has come, also if
+//! another one is late. A node asks on connections that are logged on and idle (as a prefetch): nobody's credentials are tried again without a
+//! request of theirs.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{
-    AHEAD_MS_MAX, KIND_AHEAD_MS, KINDS_AHEAD_PER_SECOND, PAIR_READERS_MAX, PAIRS_AHEAD_MAX,
+    AHEAD_MS_MAX, AHEAD_OWN_MS, AHEAD_PEER_MS, KIND_AHEAD_MS, KINDS_AHEAD_PER_SECOND, PAIR_READERS_MAX,
+    PAIRS_AHEAD_MAX,
 };
 use hopcache_core::pattern::PatternId;
 use hopcache_core::tags::{NeedsShape, Touched, TouchedTags, Viewer};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_core::write_position::WritePosition;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +39,6 @@ use crate::model::ports::Scope;
 use crate::peers;
 use crate::peers::message::ComingWrite;
 use crate::writes::exclusions::{AskTurn, Reader};
-use crate::writes::runs::later;
 use crate::writes::{Effects, Writes};
 
 /// What a node knows of writes to come, and of what they may end.
@@ -110,17 +110,10 @@ impl KnownReaders {
 /// The kinds of writes for which all nodes have asked a short time ago, or are asking.
 #[derive(Debug, Default)]
 struct KindsAhead {
-    kinds: BTreeMap<u64, (MonoTime, Arc<Asking>)>,
+    /// Each with what says that all nodes have asked.
+    kinds: BTreeMap<u64, (MonoTime, CancellationToken)>,
     /// When this second began, and how many kinds have come in it.
     second: (MonoTime, usize),
-}
-
-/// All nodes ask for one kind of writes.
-#[derive(Debug, Default)]
-struct Asking {
-    ended: CancellationToken,
-    /// A state that all answers are of, or a later one.
-    seen: OnceLock<WritePosition>,
 }
 
 /// What a write does before it begins.
@@ -128,18 +121,16 @@ enum AheadTurn {
     /// It goes to Neo4j.
     Goes,
     /// It waits until another one's asking ends.
-    Waits(Arc<Asking>),
+    Waits(CancellationToken),
     /// It asks.
-    Asks(Arc<Asking>),
+    Asks(CancellationToken),
 }
 
 impl KindsAhead {
     fn turn(&mut self, kind: u64, now: MonoTime) -> AheadTurn {
         match self.kinds.get(&kind) {
-            Some((until, asking)) if *until > now => {
-                let is_over = asking.ended.is_cancelled();
-                return if is_over { AheadTurn::Goes } else { AheadTurn::Waits(Arc::clone(asking)) };
-            }
+            Some((until, asked)) if *until > now && asked.is_cancelled() => return AheadTurn::Goes,
+            Some((until, asked)) if *until > now => return AheadTurn::Waits(asked.clone()),
             _ => {}
         }
         if now.since(self.second.0) >= Millis(1_000) {
@@ -150,9 +141,9 @@ impl KindsAhead {
         }
         self.second.1 += 1;
         self.kinds.retain(|_, (until, _)| *until > now);
-        let asking = Arc::new(Asking::default());
-        self.kinds.insert(kind, (now + Millis(KIND_AHEAD_MS), Arc::clone(&asking)));
-        AheadTurn::Asks(asking)
+        let asked = CancellationToken::new();
+        self.kinds.insert(kind, (now + Millis(KIND_AHEAD_MS), asked.clone()));
+        AheadTurn::Asks(asked)
     }
 }
 
@@ -166,57 +157,63 @@ fn kind_of(name: DatabaseTag, touched: &TouchedTags) -> Option<u64> {
     (count > 0).then(|| hasher.finish())
 }
 
-/// The pairs that would keep results of these readers from such a write: of each reader some.
+/// A pair for a reader.
+type OwnPair = (Viewer, [Box<str>; 2]);
+
+/// The pairs that would keep results of these readers from such a write, and that are not known: of each reader some.
 fn first_pairs(
     readers: Vec<(Viewer, Vec<Arc<NeedsShape>>)>,
     touched: &TouchedTags,
-) -> Vec<(Viewer, [Box<str>; 2])> {
-    let mut ranked = BTreeMap::new();
-    for (viewer, shapes) in readers {
-        let before = ranked.len();
-        for labels in shapes.iter().flat_map(|shape| shape.pairs_beside(touched)) {
-            let rank = ranked.len() - before;
-            ranked.entry((viewer, labels)).or_insert(rank);
+    is_known: impl Fn(&OwnPair) -> bool,
+) -> Vec<OwnPair> {
+    let of_reader = |(viewer, shapes): (Viewer, Vec<Arc<NeedsShape>>)| {
+        let pairs = shapes.into_iter().flat_map(|shape| shape.pairs_beside(touched));
+        pairs.map(move |labels| (viewer, labels)).filter(|pair| !is_known(pair))
+    };
+    let mut by_reader: VecDeque<_> = readers.into_iter().map(of_reader).collect();
+    let mut pairs = Vec::new();
+    while pairs.len() < PAIRS_AHEAD_MAX
+        && let Some(mut of_reader) = by_reader.pop_front()
+    {
+        if let Some(pair) = of_reader.find(|pair| !pairs.contains(pair)) {
+            pairs.push(pair);
+            by_reader.push_back(of_reader);
         }
     }
-    let mut pairs: Vec<_> = ranked.into_iter().collect();
-    pairs.sort_by_key(|(_, rank)| *rank);
-    pairs.into_iter().take(PAIRS_AHEAD_MAX).map(|(pair, _)| pair).collect()
+    pairs
 }
 
 impl Writes {
     /// A statement is about to go to the origin. Completes when all nodes know which pairs of labels no node has, as far as that will keep
-    /// results of theirs; or soon after. Returns the state that they have asked, if the statement had to wait: it has seen all up to it.
-    pub async fn look_ahead(self: &Arc<Self>, database: &str, effects: &Effects) -> Option<WritePosition> {
-        if !effects.ends_by_labels() {
-            return None;
-        }
-        let coming = self.coming(database, effects)?;
-        let kind = kind_of(coming.name, &coming.touched)?;
+    /// results of theirs; or soon after.
+    pub async fn look_ahead(self: &Arc<Self>, database: &str, effects: &Effects) {
+        let Some((kind, coming)) = self.coming(database, effects) else { return };
         let turn = self.look_ahead.kinds.lock().turn(kind, self.context.now());
-        let asking = match turn {
-            AheadTurn::Goes => return None,
-            AheadTurn::Waits(asking) => asking,
-            AheadTurn::Asks(asking) => {
-                let (writes, own) = (Arc::clone(self), Arc::clone(&asking));
+        let asked = match turn {
+            AheadTurn::Goes => return,
+            AheadTurn::Waits(asked) => asked,
+            AheadTurn::Asks(asked) => {
+                let (writes, own) = (Arc::clone(self), asked.clone());
                 // Its own task: whoever has asked may leave, and others wait for the same.
                 self.context.spawn(async move {
-                    writes.ask_ahead(&coming).await.map(|seen| own.seen.set(seen));
-                    own.ended.cancel();
+                    writes.ask_ahead(&coming).await;
+                    own.cancel();
                 });
-                asking
+                asked
             }
         };
         tokio::select! {
             biased;
-            () = asking.ended.cancelled() => {}
+            () = asked.cancelled() => {}
             () = self.context.sleep(Millis(AHEAD_MS_MAX)) => {}
         }
-        let now = self.position_of(database);
-        asking.seen.get().and_then(|seen| later(now, Some(*seen)))
     }
 
-    fn coming(&self, database: &str, effects: &Effects) -> Option<ComingWrite> {
+    /// What may end results by labels alone, with its kind.
+    fn coming(&self, database: &str, effects: &Effects) -> Option<(u64, ComingWrite)> {
+        if !effects.ends_by_labels() {
+            return None;
+        }
         let positions = self.cache.write_positions();
         let name = DatabaseTag::of(&self.hasher, database);
         // Without a report no node knows all transactions, and no pair counts.
@@ -224,53 +221,51 @@ impl Writes {
         let can_ask = !self.has_triggers && positions.compares_values() && self.origin.is_reachable();
         self.lease_ms().filter(|_| can_ask)?;
         let Touched::These(touched) = effects.touched() else { return None };
-        Some(ComingWrite { name, database: positions.database_of(name)?, touched })
+        let kind = kind_of(name, &touched)?;
+        Some((kind, ComingWrite { name, database: positions.database_of(name)?, touched }))
     }
 
-    async fn ask_ahead(self: &Arc<Self>, coming: &ComingWrite) -> Option<WritePosition> {
-        let within = Millis(AHEAD_MS_MAX);
+    async fn ask_ahead(self: &Arc<Self>, coming: &ComingWrite) {
         let others = self.invalidate.in_order_to_tell(&Scope::All);
-        let told = others.iter().map(|node| self.peers.ask(node, peers::coming(coming), within));
-        let (own, told) = join(self.ask_ahead_here(coming), join_all(told)).await;
-        told.into_iter().filter_map(Result::ok).fold(own, later)
+        let ask = |node| self.peers.ask(node, peers::coming(coming), Millis(AHEAD_PEER_MS));
+        join(self.ask_ahead_here(coming, Millis(AHEAD_OWN_MS)), join_all(others.iter().map(ask))).await;
     }
 
-    /// Asks for what will keep results of this node. Completes when it has the answers, or soon after; with the latest state that they are of.
-    pub(crate) async fn ask_ahead_here(self: &Arc<Self>, coming: &ComingWrite) -> Option<WritePosition> {
-        let until = self.context.now() + Millis(AHEAD_MS_MAX);
+    /// Asks for what will keep results of this node. Completes when it has the answers, or after this time.
+    pub(crate) async fn ask_ahead_here(self: &Arc<Self>, coming: &ComingWrite, within: Millis) {
+        let until = self.context.now() + within;
         let readers = self.look_ahead.readers.lock().of(coming.name);
-        let pairs = first_pairs(readers, &coming.touched);
+        let pairs = first_pairs(readers, &coming.touched, |pair| self.is_known(coming, pair));
         loop {
             let ended = self.excluding.ended.notified();
             tokio::pin!(ended);
             // In line before the look, or an end in between would wake nobody.
             ended.as_mut().enable();
-            let is_open = |(viewer, labels): &(Viewer, [Box<str>; 2])| {
-                self.want_ahead(coming, *viewer, labels) != AskTurn::Over
-            };
             // Each is asked about, and not only the first one.
-            let open = pairs.iter().filter(|pair| is_open(pair)).count();
+            let open = pairs.iter().filter(|pair| self.want_ahead(coming, pair) != AskTurn::Over).count();
             let now = self.context.now();
             if open == 0 || now >= until {
-                break;
+                return;
             }
             tokio::select! {
                 biased;
                 () = ended => {}
-                () = self.context.sleep(until.since(now)) => break,
+                () = self.context.sleep(until.since(now)) => return,
             }
         }
-        let positions = self.cache.write_positions();
-        let seen = |(viewer, labels): &(Viewer, _)| positions.apart_since((coming.database, *viewer), labels);
-        pairs.iter().map(seen).fold(None, later)
     }
 
-    fn want_ahead(self: &Arc<Self>, coming: &ComingWrite, viewer: Viewer, labels: &[Box<str>; 2]) -> AskTurn {
-        if self.cache.write_positions().apart_since((coming.database, viewer), labels).is_some() {
+    fn is_known(&self, coming: &ComingWrite, (viewer, labels): &OwnPair) -> bool {
+        self.cache.write_positions().are_apart((coming.database, *viewer), labels)
+    }
+
+    fn want_ahead(self: &Arc<Self>, coming: &ComingWrite, pair: &OwnPair) -> AskTurn {
+        if self.is_known(coming, pair) {
             return AskTurn::Over;
         }
         // Whoever was refused meanwhile is no reader any more.
-        let reader = self.look_ahead.readers.lock().reader(coming.name, viewer);
+        let (viewer, labels) = pair;
+        let reader = self.look_ahead.readers.lock().reader(coming.name, *viewer);
         reader.map_or(AskTurn::Over, |reader| {
             self.want_pair((&reader, RunClass::Prefetch), coming.database, labels.clone())
         })
@@ -347,9 +342,9 @@ mod tests {
     #[test]
     fn a_kind_of_writes_is_asked_for_once_in_a_while() {
         let mut kinds = KindsAhead::default();
-        let AheadTurn::Asks(asking) = kinds.turn(1, at(0)) else { panic!("it is the first") };
+        let AheadTurn::Asks(asked) = kinds.turn(1, at(0)) else { panic!("it is the first") };
         assert!(matches!(kinds.turn(1, at(1)), AheadTurn::Waits(_)));
-        asking.ended.cancel();
+        asked.cancel();
         assert!(matches!(kinds.turn(1, at(KIND_AHEAD_MS - 1)), AheadTurn::Goes));
         assert!(matches!(kinds.turn(1, at(KIND_AHEAD_MS)), AheadTurn::Asks(_)));
     }
@@ -386,8 +381,12 @@ mod tests {
         let touched = refiner.finish([TagId(1)]);
         let many = (0..20).map(|part| shape(2 * part..2 * part + 2)).collect();
         let readers = vec![(Viewer([1; 16]), many), (Viewer([2; 16]), vec![shape(0..1)])];
-        let pairs = first_pairs(readers, &touched);
-        assert_eq!(pairs.len(), PAIRS_AHEAD_MAX);
-        assert!(pairs.iter().any(|(viewer, _)| *viewer == Viewer([2; 16])));
+        let first = first_pairs(readers.clone(), &touched, |_| false);
+        assert_eq!(first.len(), PAIRS_AHEAD_MAX);
+        assert_eq!(first[1].0, Viewer([2; 16]), "it is asked for beside the first one");
+        // Pairs that are known take no place from others.
+        let next = first_pairs(readers, &touched, |pair| first.contains(pair));
+        assert_eq!(next.len(), 41 - PAIRS_AHEAD_MAX);
+        assert!(next.iter().all(|pair| !first.contains(pair)));
     }
 }

@@ -195,6 +195,7 @@ impl Writes {
             let bookmarks = RunBookmarks::After { client: Bookmark::NONE, written };
             let run = reader.run(&statement, class, bookmarks);
             let asked = self.cache.write_positions().exclusions_asked(database);
+            let asked = if class == RunClass::Prefetch { asked.ahead() } else { asked };
             let question = Question { pair, labels, run, asked };
             let writes = Arc::clone(self);
             self.context.spawn(async move { writes.ask_exclusion(question).await });

@@ -386,8 +386,9 @@ impl Session {
         statement: &Statement,
         why: (Option<Reason>, Option<RequestSpan>),
     ) -> Result<Value, RequestError> {
+        let words = self.read_ahead(Some(options), statement).await?;
         self.need_relay(options).await?;
-        let (success, result) = self.relay_run(statement, why).await?;
+        let (success, result) = self.relay_run((statement, words), why).await?;
         self.result = Some(OpenResult::Relayed(Box::new(result)));
         Ok(success)
     }

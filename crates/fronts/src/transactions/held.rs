@@ -19,7 +19,7 @@ use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Cause, FaultWord};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, Parts, WriteBegan, WriteOf};
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, Parts, WriteOf};
 use hopcache_engine::trace::{Step, Tracer as _};
 use hopcache_engine::{Effects, MadeTokens, PendingWrite, Writes};
 use hopcache_neo4j::fault;
@@ -120,7 +120,7 @@ impl HeldTransaction {
         let Some(ToNeo4j { relays, .. }) = self.to_neo4j.clone() else { return Err(no_relays()) };
         let words = WriteWords::of(statement, params);
         self.may_go_on(words.may_write)?;
-        let within = self.look_ahead(&words, within).await;
+        let within = self.look_ahead(&words, within).await?;
         if begins {
             self.queue_begin().await?;
         }
@@ -262,18 +262,18 @@ impl HeldTransaction {
     }
 
     /// Before a statement that may write: what it will not change is found out. Returns the time that is left.
-    async fn look_ahead(&mut self, words: &WriteWords, within: Duration) -> Duration {
-        let Some(ToNeo4j { writes, .. }) = self.to_neo4j.as_ref() else { return within };
+    ///
+    /// # Errors
+    /// There is none, and nothing was sent.
+    async fn look_ahead(&self, words: &WriteWords, within: Duration) -> Result<Duration, OriginError> {
+        let Some(ToNeo4j { writes, .. }) = self.to_neo4j.as_ref() else { return Ok(within) };
         if !words.may_write || self.terms.mode == AccessMode::Read {
-            return within;
+            return Ok(within);
         }
         let asked = Instant::now();
-        let seen = writes.look_ahead(&self.terms.database, &words.effects).await;
-        if seen.is_some() && !self.writes.has_written() {
-            // It has seen all up to this.
-            self.writes.began = WriteBegan::At(seen);
-        }
-        within.saturating_sub(asked.elapsed())
+        let _ = timeout(within, writes.look_ahead(&self.terms.database, &words.effects)).await;
+        let left = within.saturating_sub(asked.elapsed());
+        if left.is_zero() { Err(OriginFault::TimedOut.into()) } else { Ok(left) }
     }
 
     /// What may write goes to Neo4j now. In read mode Neo4j refuses writes.

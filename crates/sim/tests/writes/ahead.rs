@@ -1,6 +1,6 @@
 //! The first write of a kind that ends results by labels alone: all nodes ask first which labels no node has together.
 
-use hopcache_core::limits::{AHEAD_MS_MAX, EXCLUSION_AGAIN_MS};
+use hopcache_core::limits::{AHEAD_MS_MAX, AHEAD_OWN_MS, AHEAD_PEER_MS, EXCLUSION_AGAIN_MS};
 use hopcache_core::turns::RunClass;
 use hopcache_sim::world::write_statement::{WRITE_ALL_LEFT, WRITE_BOTH, WRITE_DELETE_LEFT, WRITE_ONE};
 
@@ -78,13 +78,33 @@ async fn parallel_writes_of_a_kind_wait_for_the_same_answers() {
 async fn a_write_waits_for_a_short_time() {
     let (world, right, cached) = cached(462).await;
     world.origin.set_both_ms(60_000);
-    for wait_ms in [AHEAD_MS_MAX, 0] {
+    for wait_ms in [AHEAD_OWN_MS, 0] {
         let began = sim_now();
         write_of(&world, 1, WRITE_DELETE_LEFT).await;
         let took = sim_now().since(began);
         assert!(Millis(wait_ms) <= took && took <= Millis(wait_ms + USUAL_MS), "{took:?}");
     }
     assert!(!is_kept(&world, &right, cached).await);
+}
+
+/// One node is stopped. The write goes to Neo4j after the time of a node's answer, and what the others have been told counts.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_stopped_takes_no_answer_from_the_others() {
+    let (world, right, cached) = cached(467).await;
+    world.nodes[2].process.set(Power::Paused);
+    let before = world.origin.version();
+    let write = world.send(1, &world.ask(WRITE_DELETE_LEFT));
+    world.pass(AHEAD_PEER_MS).await;
+    assert_eq!(world.origin.version(), before);
+    // Neo4j takes 20 ms for a write.
+    world.pass(30).await;
+    assert_eq!(world.origin.version(), before + 1);
+    assert!(is_answered(&write.await.unwrap()));
+    world.pass(SETTLED_MS).await;
+    for node in [0, 1] {
+        let outcome = read(&world, node, &right).await;
+        assert!(is_hit(&outcome) && version(&outcome) == cached, "{node}: {outcome:?}");
+    }
 }
 
 /// A write that gives or takes labels ends the answer itself. One that names its nodes by a value ends little.
@@ -143,8 +163,7 @@ async fn who_was_refused_is_asked_for_no_more() {
     assert!(world.origin.both_asked().len() > asked);
 }
 
-/// Other writes are committed all the time, so an answer may be of a state of which the writing node has not heard. The write begins behind
-/// all answers all the same.
+/// Other writes are committed all the time, so an answer may be of a state of which the writing node has not heard.
 #[tokio::test(start_paused = true)]
 async fn other_writes_that_go_on_change_nothing() {
     let (world, right, cached) = cached(466).await;

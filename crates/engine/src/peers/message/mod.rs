@@ -100,8 +100,7 @@ pub enum Question {
     Written(WriteNews),
     /// Asks what the node has written into a database, as far as it concerns these ids. The answer is the node with its tally.
     Tally(DatabaseTag, IdRange),
-    /// A write is about to begin. The answer comes when the node has asked for what will keep results of its own: with the latest state that it
-    /// has asked.
+    /// A write is about to begin. The answer comes when the node has asked for what will keep results of its own.
     Coming(ComingWrite),
     /// A client's request, forwarded. The answer is a [`Reply`]. [`encode_ask`] writes it, and serde does not know it: so it is
     /// the last one here.

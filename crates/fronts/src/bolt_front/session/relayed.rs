@@ -1,7 +1,6 @@
 //! A statement that Neo4j answers: the client's messages go to Neo4j on a relay, and Neo4j's messages go back as they
 //! are. No record is decoded. A slow client slows Neo4j down: nothing is read before the last bytes are sent.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::reply::{self, ReplyKind};
@@ -93,14 +92,11 @@ impl Session {
     /// wrote it. `why` is the reason and, if it is traced, the span of the request.
     pub(super) async fn relay_run(
         &mut self,
-        statement: &Statement,
+        (statement, words): (&Statement, WriteWords),
         (reason, span): (Option<Reason>, Option<RequestSpan>),
     ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
         let options = StatementOptions::read(&statement.extra.decoded()).ok();
-        let engine = Arc::clone(&self.front.engine);
-        let words = || WriteWords::of_facts(&engine.path().write_facts(&statement.text), &statement.params);
-        let words = self.read_apart(statement.text.len(), words).await?;
         let may_commit = match &self.transaction {
             Some(transaction) => transaction.options_if_committing(&words).cloned(),
             None => options.clone(),
@@ -108,14 +104,11 @@ impl Session {
         self.transaction_has_words(&words);
         self.note_parts(&words);
         let is_wrapped = self.is_wrapped(&words);
-        let seen = self.look_ahead(options.as_ref(), &words).await?;
         let write = match &may_commit {
             Some(options) if words.may_write => {
                 let mut writes = TransactionWrites::of_one(&words);
                 if let Some(transaction) = &self.transaction {
                     writes.began = transaction.began();
-                } else if seen.is_some() {
-                    writes.began = WriteBegan::At(seen);
                 }
                 if !is_wrapped && self.marker().is_some() && !words.effects.touched().is_nothing() {
                     // It commits by itself, without a marker.

@@ -13,7 +13,6 @@ use hopcache_core::bookmark::{Bookmark, Position};
 use hopcache_core::limits::BOLT_RESULTS_MAX;
 use hopcache_core::result::MarkerEffect;
 use hopcache_core::tags::Touched;
-use hopcache_core::write_position::WritePosition;
 use hopcache_cypher::checks::writing::may_write;
 use hopcache_engine::event::Cause;
 use hopcache_engine::outcome::{How, Reason};
@@ -62,13 +61,6 @@ impl Transaction {
 
     pub(super) fn options(&self) -> &StatementOptions {
         &self.options
-    }
-
-    /// What it writes next has seen all up to this. If it has written before, that has not.
-    pub(super) fn writes_behind(&mut self, seen: Option<WritePosition>) {
-        if seen.is_some() && self.results.is_empty() && !self.writes.has_written() {
-            self.writes.began = WriteBegan::At(seen);
-        }
     }
 
     /// The number of open results.
@@ -227,12 +219,13 @@ impl Session {
                 }
                 CacheResponse::ToNeo4j(why) => reason = why,
             }
-            self.check_reads(statement).await?;
-            self.queue_begin(&options).await?;
-        } else {
-            self.check_reads(statement).await?;
         }
-        let (mut success, result) = self.relay_run(statement, (reason, span)).await?;
+        self.check_reads(statement).await?;
+        let words = self.read_ahead(None, statement).await?;
+        if !self.transaction_mut()?.is_at_neo4j {
+            self.queue_begin().await?;
+        }
+        let (mut success, result) = self.relay_run((statement, words), (reason, span)).await?;
         let transaction = self.transaction_mut()?;
         let qid = transaction.take_qid();
         transaction.results.insert(qid, OpenResult::Relayed(Box::new(result)));
@@ -260,8 +253,9 @@ impl Session {
     }
 
     /// Queues BEGIN before the first statement, so that both go in one packet.
-    async fn queue_begin(&mut self, options: &StatementOptions) -> Result<(), RequestError> {
-        self.need_relay(options).await?;
+    async fn queue_begin(&mut self) -> Result<(), RequestError> {
+        let options = self.transaction_mut()?.options.clone();
+        self.need_relay(&options).await?;
         let message = self.transaction_mut()?.begin.message();
         self.queue(&message)
     }
