@@ -10,6 +10,7 @@
 //! ([`NeedsShape`]), a shared number is not enough: the values have to meet (`write_position`).
 
 mod anchors;
+mod label_pairs;
 mod reads;
 mod refined;
 

@@ -20,10 +20,10 @@ use hopcache_engine::inspection::{
     CopyProof, CopyRefreshFacts, Inspection, KeyPlan, PrefetchedView, RefreshFacts,
 };
 use hopcache_engine::message::{
-    BadMessage, FormerAnswer, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation, ObservationBatch,
-    ObservedQuery, Question, Reply, SentOrder, WriteNews, decode_answer, decode_fields, decode_moved,
-    decode_page, decode_question, decode_reply, encode_answer, encode_ask, encode_fields, encode_moved,
-    encode_page, encode_question, encode_reply, observed_pages,
+    BadMessage, ComingWrite, FormerAnswer, ForwardedAsk, KnownWrites, Launches, MovedValue, Observation,
+    ObservationBatch, ObservedQuery, Question, Reply, SentOrder, WriteNews, decode_answer, decode_fields,
+    decode_moved, decode_page, decode_question, decode_reply, encode_answer, encode_ask, encode_fields,
+    encode_moved, encode_page, encode_question, encode_reply, observed_pages,
 };
 use hopcache_engine::order::{Launch, Order, Skip};
 use hopcache_engine::outcome::{
@@ -116,6 +116,7 @@ fn check_question(bytes: &Bytes) {
         | Question::Pull(_)
         | Question::FlushWaste
         | Question::Written(_)
+        | Question::Coming(_)
         | Question::Tally(..) => {}
     }
 }
@@ -222,7 +223,7 @@ fn answer_to(question: &Question, draw: &mut Draw<'_>) -> (Bytes, Rewrite) {
             let answers = [FormerAnswer::Absent, FormerAnswer::LeftNothing, FormerAnswer::Moved(value)];
             (encode_moved(&answers[usize::from(draw.byte()) % answers.len()]), moved)
         }
-        Question::Observed(_) => (encode_answer(&()), unit),
+        Question::Observed(_) | Question::Coming(_) => (encode_answer(&()), unit),
         Question::Fields(_) => {
             let known = [Some(Arc::new(Fields::default())), None];
             (encode_fields(known.into_iter()), fields)
@@ -378,12 +379,12 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let keys: &[(Key<&str>, &[ClassId])] = &[(Key::Property("id"), &[ClassId(draw.number())])];
     let mut refiner = Refiner::default();
     refiner.fact(TagId(draw.number()), &[TouchedRole { keys, labels: &["User"], ..TouchedRole::default() }]);
-    let touched = Touched::These(refiner.finish([TagId(draw.number())]));
+    let known = refiner.finish([TagId(draw.number())]);
+    let (touched, database, epoch) = (Touched::These(known.clone()), at.database, WriteEpoch(1));
     let events =
         vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
     let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
-    let (database, epoch, doubted, is_strict) = (at.database, WriteEpoch(1), draw.number(), true);
-    let range = IdRange { database, epoch, after, until: at.id, doubted, is_strict };
+    let range = IdRange { database, epoch, after, until: at.id, doubted: draw.number(), is_strict: true };
     let settled = SettledIds { database, epoch, foreign: after, run: None, settled: at.id };
     let mut questions = vec![
         Question::Purge(Scope::Key(key)),
@@ -398,6 +399,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         Question::FlushWaste,
         Question::Written(WriteNews { events, by: holder(), counted, settled: Some(settled) }),
         Question::Tally(name, range),
+        Question::Coming(ComingWrite { name, database, touched: known }),
     ];
     let pages = observed_pages(&[seen(3), seen(4)], sender, MonoTime(12_000));
     questions.extend(pages.into_iter().map(Question::Observed));
@@ -451,12 +453,8 @@ fn replies() -> Vec<Reply> {
     };
     let miss = Class::Miss { kept: Kept::Fenced, role: Role::Joined };
     let failed = |kind| {
-        Answer::Failed(Failure {
-            kind,
-            fields: Some(vec!["f".to_owned()]),
-            records: Bytes::new(),
-            was_sent: false,
-        })
+        let (fields, records) = (Some(vec!["f".to_owned()]), Bytes::new());
+        Answer::Failed(Failure { kind, fields, records, was_sent: false })
     };
     let failure =
         Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned(), as_sent: Vec::new() };

@@ -1,5 +1,6 @@
 //! Writes are seen: whoever has a write's answer gets nothing from before it from the cache, on any node in touch.
 
+mod ahead;
 mod anchors;
 mod away;
 mod captured;

@@ -75,6 +75,25 @@ pub const EXCLUSION_OVER_MS: u64 = 1_000;
 pub const EXCLUSION_LOOK_MS: u64 = 20;
 /// The longest such question.
 pub const EXCLUSION_ASK_MS_MAX: u64 = 2_000;
+/// Pairs of labels that would keep one read from one write: further ones are asked for when that write has ended it.
+pub const PAIRS_OF_READ_MAX: usize = 8;
+/// Texts of reads for which a node looks for such pairs before a write comes, of all databases and users, up to 16 KiB each.
+pub const PAIR_READERS_MAX: usize = 256;
+/// Pairs that one node asks about before a write comes.
+pub const PAIRS_AHEAD_MAX: usize = 32;
+/// How long the first write of a kind waits for these answers: of some milliseconds each, unless Neo4j is busy.
+pub const AHEAD_MS_MAX: u64 = 100;
+/// How long its node asks for pairs of its own. Then it asks no further one.
+pub const AHEAD_OWN_MS: u64 = 80;
+/// How long another node does so, and how long it is waited for.
+pub const AHEAD_PEER_MS: u64 = 60;
+const _: () = assert!(AHEAD_PEER_MS < AHEAD_OWN_MS && AHEAD_OWN_MS < AHEAD_MS_MAX);
+/// Kinds of writes for which a node asks in a second. The writes of a further kind do not wait. A node remembers the kinds of a
+/// [`KIND_AHEAD_MS`], some 200 bytes each.
+pub const KINDS_AHEAD_PER_SECOND: usize = 4;
+/// How long a node remembers that all nodes have asked for a kind of writes. Then they may have other reads. If they know the pairs, asking
+/// them again takes one message between nodes.
+pub const KIND_AHEAD_MS: u64 = 5_000;
 /// Databases that have such a sketch, in a node's memory: 32 MiB. Writes to a further one end by label, type and key alone.
 pub const SKETCHES_MAX: usize = 8;
 /// A database without an anchored write for so long gives its sketch to another one.

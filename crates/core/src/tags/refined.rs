@@ -208,6 +208,22 @@ impl RefinedRole {
 }
 
 impl Refinement {
+    /// The labels that its facts name, in the order of the facts.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let roles = self.facts.iter().flat_map(|fact| &fact.roles);
+        roles.flat_map(|role| &role.labels).map(|label| self.name(*label))
+    }
+
+    /// Whether it touches nodes that were there, and that it names by labels alone: no value tells them from other nodes of these labels.
+    #[must_use]
+    pub fn is_by_labels_alone(&self) -> bool {
+        let is_alone = |fact: &RefinedFact| {
+            fact.roles.iter().all(|role| role.cover.is_nothing())
+                && fact.roles.iter().any(|role| !role.is_fresh && !role.labels.is_empty())
+        };
+        self.facts.iter().any(is_alone)
+    }
+
     /// The text of a name; the empty one if there is none, which no fact has.
     #[must_use]
     pub fn name(&self, place: u8) -> &str {

@@ -5,7 +5,10 @@
 //! was one is in the marks, so it is looked up when a read is judged.
 //!
 //! A touch after the answer is of a node that had its label when the write found it. If the node had, or got, the other label as well, then
-//! some write after the answer has given it both, and the exclusion is over. Touches before the answer are not known to be of others.
+//! some write after the answer has given it both, and the exclusion is over. Touches before the answer are not known to be of others. So
+//! whoever asks before a write, and lets it wait for the answer, keeps what was read before both:
+//!   40 makes a `:User`, which is read · `MATCH (p:Post) SET …` comes, the first write to `:Post` · Neo4j is asked · no node has both at 50 · the
+//!   write begins, and is 51 · it has touched no `:User`, and nothing has touched a `:Post` from 40 to 50 (`windows`): the read stays.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +16,7 @@ use super::names::{NameId, NameTable};
 use super::{TagPositions, WriteEpoch, WritePosition, WritePositionTable};
 use crate::bookmark::{DatabaseUuid, ReadRange, TransactionId};
 use crate::limits::EXCLUSIONS_MAX;
-use crate::tags::{Depends, TagId, Viewer};
+use crate::tags::{Depends, Key, KeyHash, TagId, Viewer};
 
 /// Plain data: two labels, and the tags of the writes that may give a node both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub struct ExclusionsAsked {
     pub(super) epoch: WriteEpoch,
     /// How often rights had changed.
     pub(super) rights: u64,
+    pub(super) is_ahead: bool,
 }
 
 /// What a node knows of all transactions of a database.
@@ -59,6 +63,17 @@ struct Exclusion {
     from: TransactionId,
     /// It had seen no later one than this. A write that began before it may have touched a node that had both then.
     to: TransactionId,
+    /// Nobody but a write to come has asked for it.
+    is_ahead: bool,
+}
+
+impl ExclusionsAsked {
+    /// It is asked for a write to come. Neo4j may refuse that write, and then the pair keeps no result. Such pairs take half of the places at
+    /// most.
+    #[must_use]
+    pub fn ahead(self) -> Self {
+        Self { is_ahead: true, ..self }
+    }
 }
 
 impl Exclusions {
@@ -72,20 +87,34 @@ impl Exclusions {
     pub(super) fn put(
         &mut self,
         (viewer, pair): (Viewer, LabelPair),
-        (from, to): (TransactionId, TransactionId),
+        (from, to, is_ahead): (TransactionId, TransactionId, bool),
         names: &mut NameTable,
     ) {
         let [one, other] = &pair.labels;
-        let Some(place) =
-            names.know(one).zip(names.know(other)).map(|(one, other)| (viewer, sorted(one, other)))
+        let Some(place) = names
+            .know_asked(one)
+            .zip(names.know_asked(other))
+            .map(|(one, other)| (viewer, sorted(one, other)))
         else {
             return;
         };
-        if self.0.len() >= EXCLUSIONS_MAX && !self.0.contains_key(&place) {
-            let earliest = self.0.iter().min_by_key(|(_, known)| known.to).map(|(place, _)| *place);
+        let known = self.0.get(&place);
+        let is_ahead = is_ahead && known.is_none_or(|known| known.is_ahead);
+        if known.is_none() {
+            self.make_room(is_ahead);
+        }
+        self.0.insert(place, Exclusion { pair, from, to, is_ahead });
+    }
+
+    /// For one more.
+    fn make_room(&mut self, is_ahead: bool) {
+        let ahead = self.0.values().filter(|known| known.is_ahead).count();
+        let of_ahead = is_ahead && ahead >= EXCLUSIONS_MAX / 2;
+        if of_ahead || self.0.len() >= EXCLUSIONS_MAX {
+            let may_go = self.0.iter().filter(|(_, known)| known.is_ahead || !of_ahead);
+            let earliest = may_go.min_by_key(|(_, known)| known.to).map(|(place, _)| *place);
             earliest.map(|place| self.0.remove(&place));
         }
-        self.0.insert(place, Exclusion { pair, from, to });
     }
 }
 
@@ -96,13 +125,12 @@ impl WritePositionTable {
         (viewer, pair): (Viewer, LabelPair),
         (asked, range): (ExclusionsAsked, &ReadRange),
     ) {
-        let ExclusionsAsked { epoch, rights } = asked;
-        if rights != self.rights {
-            return;
-        }
-        let database = range.to().database;
-        if let Some(positions) = self.positions.get_mut(&database) {
-            positions.exclude((viewer, pair), (epoch, range.carried(), range.to().id), &mut self.names);
+        let positions = self.positions.get_mut(&range.to().database);
+        if let Some(positions) =
+            positions.filter(|positions| asked.rights == self.rights && positions.counts(asked.epoch))
+        {
+            let of = (range.carried(), range.to().id, asked.is_ahead);
+            positions.exclusions.put((viewer, pair), of, &mut self.names);
         }
     }
 
@@ -110,7 +138,7 @@ impl WritePositionTable {
     #[must_use]
     pub fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
         let epoch = self.positions.get(&database).map(|positions| positions.all().epoch);
-        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights }
+        ExclusionsAsked { epoch: epoch.unwrap_or_default(), rights: self.rights, is_ahead: false }
     }
 
     /// Rights have changed: who saw no node with two labels may see one now. An answer that is under way counts for nothing. Returns
@@ -148,6 +176,19 @@ impl WritePositionTable {
         self.positions.get(&written.database()).is_some_and(accounts)
     }
 
+    /// Whether it is known that no node has both labels.
+    #[must_use]
+    pub fn are_apart(
+        &self,
+        (database, viewer): (DatabaseUuid, Viewer),
+        [one, other]: &[Box<str>; 2],
+    ) -> bool {
+        let label = |name: &str| self.names.find(name, KeyHash::of(Key::Property(name)));
+        let labels = label(one).zip(label(other));
+        let of_database = self.positions.get(&database).zip(labels);
+        of_database.is_some_and(|(of, (one, other))| of.excluded_after(viewer, [one, other]).is_some())
+    }
+
     /// Pairs of labels that would keep the result of a run of this range, if no node had both.
     #[must_use]
     pub fn wanted_pairs(&self, reads: Depends<'_>, range: &ReadRange) -> Vec<[Box<str>; 2]> {
@@ -163,7 +204,7 @@ impl WritePositionTable {
 impl TagPositions {
     /// The transaction after which no node was touched that has both labels; `None` if that is not known.
     pub(super) fn excluded_after(&self, viewer: Viewer, [one, other]: [NameId; 2]) -> Option<TransactionId> {
-        let Exclusion { pair, from, to } = self.exclusions.0.get(&(viewer, sorted(one, other)))?;
+        let Exclusion { pair, from, to, .. } = self.exclusions.0.get(&(viewer, sorted(one, other)))?;
         let is_later = |tag: &TagId| self.mark(*tag).is_some_and(|mark| mark.last > *from);
         let is_over = self.all().id > *from
             || self.last_foreign() > *from

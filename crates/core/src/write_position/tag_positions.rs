@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::exclusions::{Exclusions, LabelPair};
+use super::exclusions::Exclusions;
 use super::names::{NameId, NameTable};
 use super::sketch::AnchorSketch;
 use super::touches::{Judge, TagMark};
@@ -122,18 +122,6 @@ impl TagPositions {
         let Accounted { reached, foreign } = self.accounted;
         self.accounted = Accounted { reached: reached.max(of.reached), foreign: foreign.max(of.foreign) };
         of.foreign > foreign
-    }
-
-    /// No node had both of these labels, in a state of this epoch that had seen the first of these transactions and none after the second.
-    pub(super) fn exclude(
-        &mut self,
-        (viewer, pair): (Viewer, LabelPair),
-        (epoch, from, to): (WriteEpoch, TransactionId, TransactionId),
-        names: &mut NameTable,
-    ) {
-        if self.counts(epoch) {
-            self.exclusions.put((viewer, pair), (from, to), names);
-        }
     }
 
     /// Pairs of labels that would keep a read of this run, if no node had both.

@@ -11,16 +11,13 @@ use super::names::{NameId, NameTable};
 use super::tag_positions::TagPositions;
 use super::windows::Windows;
 use crate::bookmark::TransactionId;
-use crate::limits::{COVERED_KEYS_MAX, ROLE_ENTRIES_MAX, ROLE_LABELS_MAX};
+use crate::limits::{COVERED_KEYS_MAX, PAIRS_OF_READ_MAX, ROLE_ENTRIES_MAX, ROLE_LABELS_MAX};
 use crate::tags::{
     AnchorGroup, AnchorHash, ClassId, ConstrainedKey, Cover, Key, KeyHash, NeedClasses, NeedRole, NeedsShape,
     RefinedRole, Refinement, Roles, TagId, Viewer,
 };
 
 const NEVER: TransactionId = TransactionId(0);
-
-/// The most pairs that one judgement asks for: further ones are asked for by the next.
-const PAIRS_WANTED_MAX: usize = 8;
 
 /// How one tag was touched.
 #[derive(Debug, Clone)]
@@ -172,7 +169,7 @@ impl TagMark {
                 let Some(other) = other.filter(|_| !is_shared && !is_known) else { continue };
                 let mut pair = [own.clone(), other.into()];
                 pair.sort_unstable();
-                if pairs.len() < PAIRS_WANTED_MAX && !pairs.contains(&pair) {
+                if pairs.len() < PAIRS_OF_READ_MAX && !pairs.contains(&pair) {
                     pairs.push(pair);
                 }
             }

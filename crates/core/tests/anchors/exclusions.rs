@@ -1,6 +1,7 @@
 //! Labels that no node has both of: how far they keep a write to the one label from a read of the other.
 
 use hopcache_core::bookmark::{Bookmark, ReadRange};
+use hopcache_core::limits::{EXCLUSIONS_MAX, PAIRS_OF_READ_MAX};
 use hopcache_core::write_position::{Accounted, LabelPair};
 
 use super::*;
@@ -52,6 +53,9 @@ fn table() -> WritePositionTable {
     table
 }
 
+/// No user was touched.
+const NEVER_TOUCHED: u64 = 40;
+
 /// What a read of `.name` of users has to have seen.
 fn needed_as(table: &WritePositionTable, viewer: Viewer) -> u64 {
     let need = NeedRole { constraint: Some(0), is_ref: false };
@@ -83,13 +87,27 @@ fn a_write_to_the_other_label_ends_nothing() {
     assert_eq!(needed(&table), 55, "it was asked before rights changed");
 }
 
+/// The write that was asked for ahead: it has begun after the answer, and nobody has touched the other label before.
+#[test]
+fn the_first_write_after_the_answer_ends_nothing_from_before_it() {
+    let mut table = table();
+    excluded(&mut table, 50, 52);
+    for id in [55, 56, 58] {
+        table.take_event(&post(id - 1, id), NOW);
+        assert_eq!(needed(&table), NEVER_TOUCHED);
+    }
+    // An earlier one, of which this node hears only now, may have touched a user.
+    table.take_event(&post(44, 45), NOW);
+    assert!(needed(&table) >= 45);
+}
+
 /// The watcher's report of a foreign transaction comes before its mark.
 #[test]
 fn a_foreign_transaction_that_is_only_reported_ends_it() {
     let mut table = table();
     excluded(&mut table, 50, 52);
     table.take_event(&post(56, 57), NOW);
-    assert_eq!(needed(&table), 52);
+    assert_eq!(needed(&table), NEVER_TOUCHED);
     let reported = Accounted { reached: TransactionId(57), foreign: TransactionId(55) };
     assert!(table.lacks(DATABASE, (WriteEpoch(0), reported)));
     assert!(table.account(DATABASE, (WriteEpoch(0), reported)), "results are judged anew");
@@ -117,7 +135,7 @@ fn it_counts_only_as_far_as_all_transactions_are_known() {
     known(&mut table, 1, 62);
     assert_eq!(needed(&table), 62, "by another numbering");
     known(&mut table, 0, 62);
-    assert_eq!(needed(&table), 53, "as late as a write of two transactions may have begun before the answer");
+    assert_eq!(needed(&table), NEVER_TOUCHED);
 }
 
 #[test]
@@ -127,7 +145,7 @@ fn whatever_may_give_a_node_both_ends_it() {
         let mut table = table();
         excluded(&mut table, 50, 52);
         table.take_event(&post(54, 55), NOW);
-        assert_eq!(needed(&table), 52);
+        assert_eq!(needed(&table), NEVER_TOUCHED);
         take(&mut table, 56, &changed(tag));
         assert_eq!(needed(&table), 55, "{tag:?}");
         // Asked again.
@@ -145,7 +163,7 @@ fn whatever_may_give_a_node_both_ends_it() {
     excluded(&mut table, 50, 52);
     table.take_event(&post(54, 55), NOW);
     take(&mut table, 56, &made(&["Post"]));
-    assert_eq!(needed(&table), 52);
+    assert_eq!(needed(&table), NEVER_TOUCHED);
     take(&mut table, 57, &made(&["Post", "User"]));
     assert_eq!(needed(&table), 55);
 }
@@ -170,4 +188,79 @@ fn a_mark_is_accounted_for_in_its_numbering() {
     let table = table();
     let of = [mark(1, 0, 60), mark(1, 0, 61), mark(1, 1, 55), mark(2, 0, 40)];
     assert_eq!(of.map(|told| table.accounts_for(told)), [true, false, false, false]);
+}
+
+/// I9: what was asked before writes that Neo4j may refuse takes no place from what has kept results.
+#[test]
+fn pairs_that_were_asked_ahead_take_half_of_the_places() {
+    let mut table = table();
+    let mut exclude = |number: usize, is_ahead: bool| {
+        let id = 50 + u64::try_from(number).unwrap();
+        let range = ReadRange::new(Bookmark::NONE.with(Some(at(id))), at(id)).unwrap();
+        let asked = table.exclusions_asked(DATABASE);
+        let asked = if is_ahead { asked.ahead() } else { asked };
+        table.exclude((viewer(number), pair()), (asked, &range));
+    };
+    (0..EXCLUSIONS_MAX / 2).for_each(|number| exclude(number, false));
+    (EXCLUSIONS_MAX / 2..3 * EXCLUSIONS_MAX).for_each(|number| exclude(number, true));
+    // A result that has ended asks for a pair that was asked ahead before: questions ahead no longer take its place.
+    let kept = 3 * EXCLUSIONS_MAX - 1;
+    exclude(kept, false);
+    (3 * EXCLUSIONS_MAX..6 * EXCLUSIONS_MAX).for_each(|number| exclude(number, true));
+    let is_known = |number: &usize| table.are_apart((DATABASE, viewer(*number)), &pair().labels);
+    assert!((1..EXCLUSIONS_MAX / 2).chain([kept]).all(|number| is_known(&number)));
+    assert_eq!((0..6 * EXCLUSIONS_MAX).filter(is_known).count(), EXCLUSIONS_MAX);
+}
+
+fn viewer(number: usize) -> Viewer {
+    let mut viewer = [2; 16];
+    viewer[..8].copy_from_slice(&number.to_le_bytes());
+    Viewer(viewer)
+}
+
+/// The labels that a need of these roles lacks from a touch of these, whatever the values are.
+fn pairs_beside(need: &[(&[&str], bool)], touch: &[TouchedRole<'_>]) -> Vec<[String; 2]> {
+    let constraints = need.iter().map(|(labels, _)| NodeConstraint::new([], labels.iter().copied()));
+    let role = |(place, (_, is_ref)): (usize, &(&[&str], bool))| NeedRole {
+        constraint: u16::try_from(place).ok(),
+        is_ref: *is_ref,
+    };
+    let roles = need.iter().enumerate().map(role).collect();
+    let shape_need = ShapeNeed { tags: [TYPE].into(), roles };
+    let shape = NeedsShape::new(constraints.collect(), &[shape_need], [TYPE]);
+    let pairs = shape.pairs_beside(&touched(TYPE, touch));
+    pairs.into_iter().map(|pair| pair.map(String::from)).collect()
+}
+
+/// Before a write: which pairs of labels would keep a read, where nothing else does.
+#[test]
+fn pairs_are_wanted_where_nothing_else_separates() {
+    let of = |labels| TouchedRole { labels, ..TouchedRole::default() };
+    let user: &[(&[&str], bool)] = &[(&["User"], false)];
+    assert_eq!(pairs_beside(user, &[of(&["Post"])]), [["Post", "User"]]);
+    assert!(pairs_beside(user, &[of(&["User"])]).is_empty(), "it may be the same node");
+    assert!(pairs_beside(user, &[of(&["Post", "User"])]).is_empty());
+    assert!(pairs_beside(user, &[of(&[])]).is_empty());
+    let exact = TouchedRole { labels_are_exact: true, ..of(&["Post"]) };
+    assert!(pairs_beside(user, &[exact]).is_empty(), "it has no other label");
+    let fresh = TouchedRole { is_fresh: true, ..of(&["Post"]) };
+    assert!(pairs_beside(&[(&["User"], true)], &[fresh]).is_empty(), "another need finds the node");
+    // Start and end of a relationship: either is enough.
+    let ends: &[(&[&str], bool)] = &[(&["User"], false), (&["Post"], false)];
+    assert_eq!(pairs_beside(ends, &[of(&["Tag"]), of(&["Post"])]), [["Tag", "User"]]);
+    assert!(pairs_beside(ends, &[exact, of(&["Tag"])]).is_empty(), "the start is another node");
+}
+
+#[test]
+fn one_read_wants_few_pairs() {
+    let labels: Vec<String> = (0..2 * PAIRS_OF_READ_MAX).map(|label| format!("L{label}")).collect();
+    let need = |place: usize| ShapeNeed {
+        tags: [POST].into(),
+        roles: [NeedRole { constraint: u16::try_from(place).ok(), is_ref: false }].into_iter().collect(),
+    };
+    let needs: Vec<ShapeNeed> = (0..labels.len()).map(need).collect();
+    let constraints = labels.iter().map(|label| NodeConstraint::new([], [label.as_str()])).collect();
+    let shape = NeedsShape::new(constraints, &needs, [POST]);
+    let touched = touched(POST, &[TouchedRole { labels: &["Post"], ..TouchedRole::default() }]);
+    assert_eq!(shape.pairs_beside(&touched).len(), PAIRS_OF_READ_MAX);
 }

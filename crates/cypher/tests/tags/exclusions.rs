@@ -173,7 +173,9 @@ fn play(steps: &[(Step, usize)], asks: bool) -> Result<usize, String> {
             states.push(nodes);
             let touched = AnchoredWrite::of(&text, &[0xa0]).told();
             let written = WritePosition::at(WriteEpoch(0), at(now + 1));
-            let event = WriteEvent { name: NAME, written, since: at(now).id, touched };
+            // What is heard of late says less of when it began than it could.
+            let since = at(now.saturating_sub(*late)).id;
+            let event = WriteEvent { name: NAME, written, since, touched };
             node.under_way.push((*late, now + 1, event));
             node.hear();
             answers.iter_mut().for_each(|(late, _)| *late = late.saturating_sub(1));

@@ -166,6 +166,11 @@ impl WritePositions {
         self.table.read().wanted_pairs(query.reads().depends(self.compares_values), range)
     }
 
+    /// See [`WritePositionTable::are_apart`].
+    pub(crate) fn are_apart(&self, of: (DatabaseUuid, Viewer), labels: &[Box<str>; 2]) -> bool {
+        self.table.read().are_apart(of, labels)
+    }
+
     /// See [`WritePositionTable::exclusions_asked`].
     pub(crate) fn exclusions_asked(&self, database: DatabaseUuid) -> ExclusionsAsked {
         self.table.read().exclusions_asked(database)

@@ -39,12 +39,16 @@ impl Path {
         let is_write = run.mode == AccessMode::Write
             && self.fetch.classifier().verdict(&ask.query) != Verdict::Read
             && query.facts().may_write();
-        let write = is_write.then(|| {
-            let effects = Effects::of_facts(query.facts(), &run.params);
-            (self.writes.begin(write_of(&run, query.facts(), &effects)), effects)
-        });
+        let deadline = ask.deadline;
         let task = self.context.spawn(async move {
+            let mut write = if is_write { Some(path.begin_write(&run, query.facts()).await) } else { None };
             let started = path.context.now();
+            if started >= deadline
+                && let Some((write, _)) = write.take()
+            {
+                write.changed_nothing();
+                return Err(Failure::from(FailureKind::DeadlinePassed));
+            }
             let ended = path.origin.run(&run).await;
             let took_ms = path.context.now().since(started);
             trace::end_run(span, (cause, &run.times), &ended);
@@ -88,6 +92,13 @@ impl Path {
             // Of what may write it is not known whether it ended in time.
             _ => outcome,
         }
+    }
+
+    /// A write goes to the origin as soon as it is known what it will not change.
+    async fn begin_write(&self, run: &OriginRun, facts: &TextFacts) -> (PendingWrite, Effects) {
+        let effects = Effects::of_facts(facts, &run.params);
+        self.writes.look_ahead(&run.database, &effects).await;
+        (self.writes.begin(write_of(run, facts, &effects)), effects)
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::COPY_INLINE_BYTES_MAX;
+use hopcache_core::limits::{AHEAD_PEER_MS, COPY_INLINE_BYTES_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::DataOwner;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -50,6 +50,10 @@ impl Path {
                 Ok(encode_answer(&(self.context.me(), self.writes.tally(name, &range))))
             }
             Question::Written(told) => Ok(encode_answer(&KnownWrites(self.writes.hear(&told)))),
+            Question::Coming(coming) => {
+                self.writes.ask_ahead_here(&coming, Millis(AHEAD_PEER_MS)).await;
+                Ok(encode_answer(&()))
+            }
             Question::FlushWaste => Ok(encode_answer(&self.prefetch.flush_waste_here())),
             Question::Inspect(key) => Ok(encode_answer(&self.inspect_here(&key))),
         }

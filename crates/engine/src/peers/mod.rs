@@ -18,8 +18,8 @@ use crate::model::ports::{PeerError, Peers, Routing};
 use crate::peers::breakers::PeerBreakers;
 
 pub(crate) use question::{
-    PeerQuestion, fields, flush_waste, forward, inspect, observed, orders, plans, pull, purge, tally, wanted,
-    written,
+    PeerQuestion, coming, fields, flush_waste, forward, inspect, observed, orders, plans, pull, purge, tally,
+    wanted, written,
 };
 
 /// Asks other nodes.

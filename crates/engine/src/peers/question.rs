@@ -18,8 +18,9 @@ use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
 use crate::model::ports::{CursorDigest, Scope};
 use crate::peers::message::{
-    BadMessage, FormerAnswer, KnownWrites, Launches, ObservationBatch, Question, Reply, SentOrder, WriteNews,
-    decode_answer, decode_fields, decode_moved, decode_page, decode_reply, encode_ask, encode_question,
+    BadMessage, ComingWrite, FormerAnswer, KnownWrites, Launches, ObservationBatch, Question, Reply,
+    SentOrder, WriteNews, decode_answer, decode_fields, decode_moved, decode_page, decode_reply, encode_ask,
+    encode_question,
 };
 
 /// A question to one node, with the type of its answer.
@@ -97,6 +98,11 @@ pub(crate) fn orders(orders: &[Order]) -> PeerQuestion<Vec<Launch>> {
 /// These databases have been written so far. The answer is what the asked node knows of the same names.
 pub(crate) fn written(told: WriteNews) -> PeerQuestion<KnownWrites> {
     PeerQuestion::of(&Question::Written(told))
+}
+
+/// A write is about to begin. The answer comes when the asked node has asked for what will keep results of its own.
+pub(crate) fn coming(write: &ComingWrite) -> PeerQuestion<()> {
+    PeerQuestion::of(&Question::Coming(write.clone()))
 }
 
 /// Asks what a node has written into a database, as far as it concerns these ids.

@@ -66,7 +66,13 @@ impl Writes {
     ) -> Result<SharedCopy, Unfit> {
         self.know(query).await;
         let copy = self.own_copy(query, stored, asked, held).await?;
-        if self.is_lost(query, &copy).await { Err(Unfit::OfAnother) } else { Ok(copy) }
+        if self.is_lost(query, &copy).await {
+            return Err(Unfit::OfAnother);
+        }
+        if self.lease_ms().is_some() {
+            self.saw_reader(query);
+        }
+        Ok(copy)
     }
 
     /// As [`Writes::take_stored`], without a question, which might log on: no client waits for it. What would have to be asked about is

@@ -110,9 +110,60 @@ impl Effects {
         self.found.tokens()
     }
 
+    /// Whether it ends results by labels alone, and does not change which nodes have them: it deletes nodes, or changes nodes that it names by
+    /// no value.
+    pub(super) fn ends_by_labels(&self) -> bool {
+        let (mut deletes, mut relabels) = (false, false);
+        for touch in self.found.effects().touches() {
+            deletes |= matches!(touch, Touch::NodeDeleted);
+            relabels |= matches!(touch, Touch::LabelChanged(_) | Touch::AnyLabelChanged | Touch::Anything);
+        }
+        let is_bulk = |touched: Touched| match touched {
+            Touched::These(touched) => touched.refinement().is_some_and(|of| of.is_by_labels_alone()),
+            Touched::Anything => false,
+        };
+        !relabels && (deletes || is_bulk(self.touched()))
+    }
+
     /// The marks that it leaves.
     #[must_use]
     pub fn touched(&self) -> Touched {
         self.touched.get_or_init(|| self.found.told()).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::encode;
+
+    use super::*;
+
+    /// Only these may wait before they begin.
+    #[test]
+    fn what_deletes_or_names_its_nodes_by_labels_alone_ends_by_labels() {
+        let row =
+            |id| Value::Map(vec![("id".to_owned(), Value::Int(id)), ("name".to_owned(), Value::from("x"))]);
+        let params = |rows: i64| {
+            let rows = Value::List((0..rows).map(row).collect());
+            encode(&Value::Map(vec![("rows".to_owned(), rows), ("id".to_owned(), Value::Int(1))]))
+        };
+        let upsert = "UNWIND $rows AS row MERGE (i:Item {id: row.id}) SET i += row";
+        for (text, rows, expected) in [
+            (upsert, 1_000, true),
+            (upsert, 10, false),
+            ("MATCH (s:Session) DETACH DELETE s", 0, true),
+            ("MATCH (s:Session {id: $id}) DELETE s", 0, true),
+            ("MATCH (s:Session) SET s.seen = 1", 0, true),
+            ("MATCH (s:Session {id: $id}) SET s.seen = 1", 0, false),
+            ("MATCH (a:User {id: $id}), (b:User {id: 2}) CREATE (a)-[:LIKES]->(b)", 0, false),
+            ("CREATE (s:Session {id: $id})", 0, false),
+            ("UNWIND $rows AS row CREATE (i:Item) SET i = row", 1_000, false),
+            ("MATCH (s:Session) SET s:Old", 0, false),
+            ("MATCH (s:Session) REMOVE s:Session", 0, false),
+            ("MATCH (s:Session) WITH s, s.x AS x REMOVE s:Session DELETE s", 0, false),
+            ("CALL own.anything()", 0, false),
+        ] {
+            assert_eq!(Effects::of(text, &params(rows)).ends_by_labels(), expected, "{text}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Asks Neo4j whether some node has two labels. If none has, what a write did to a node of the one label ends no result of nodes of the other.
 //!
-//! Whoever finds a result ended by such a write asks for the pair; the answer comes too late for that result, and in time for the next ones.
+//! A node asks when it finds a result ended by such a write: the answer comes too late for that result, and in time for the next ones. For
+//! writes that end many results it asks before they begin (`ahead`).
+//!
 //! The questions run beside everything else, with the credentials of the reader, and an answer counts for the same principal alone: who sees
 //! less than there is hears of fewer nodes.
 
@@ -8,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::bookmark::{Bookmark, ReadRange};
+use hopcache_core::bookmark::{Bookmark, DatabaseUuid, ReadRange};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{
     EXCLUSION_AGAIN_MS, EXCLUSION_ASK_MS_MAX, EXCLUSION_LOOK_MS, EXCLUSION_OVER_MS, EXCLUSIONS_ASKED_MAX,
@@ -19,9 +21,13 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_core::write_position::{ExclusionsAsked, LabelPair};
 use hopcache_cypher::tags::anchored::label_pair;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-use crate::model::ask::{Query, RunBounds};
-use crate::model::ports::{OriginRun, RunBookmarks};
+use crate::model::ask::Query;
+use crate::model::fetch_times::FetchTimes;
+use crate::model::identity::Identity;
+use crate::model::ports::{AccessMode, OriginFault, OriginRun, RunBookmarks};
 use crate::writes::Writes;
 
 /// A pair of labels of a database, for one viewer.
@@ -32,9 +38,38 @@ struct NamedPair {
     labels: [Box<str>; 2],
 }
 
+/// Questions for pairs.
+#[derive(Debug, Default)]
+pub(super) struct PairQuestions {
+    asked: Mutex<ExclusionQuestions>,
+    /// A question has ended.
+    pub(super) ended: Notify,
+}
+
+/// With whose credentials a question is asked.
+#[derive(Debug, Clone)]
+pub(super) struct Reader {
+    pub(super) name: DatabaseTag,
+    pub(super) viewer: Viewer,
+    database: Arc<str>,
+    identity: Arc<Identity>,
+    impersonated: Option<String>,
+}
+
+/// What becomes of a wish to ask about a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AskTurn {
+    /// It is asked now.
+    Asks,
+    /// It is being asked, or has no place yet.
+    Waits,
+    /// It was asked a short time ago, or cannot be asked.
+    Over,
+}
+
 /// The pairs that were asked about.
 #[derive(Debug, Default)]
-pub(super) struct ExclusionQuestions {
+struct ExclusionQuestions {
     pairs: BTreeMap<NamedPair, Asked>,
     /// Before this time nobody looks for pairs again.
     looked_until: MonoTime,
@@ -62,20 +97,23 @@ impl ExclusionQuestions {
     }
 
     /// Whether to ask now. Then the question is under way.
-    fn begin(&mut self, pair: &NamedPair, now: MonoTime) -> bool {
-        let is_due = self.pairs.get(pair).is_none_or(|asked| asked.again <= now);
-        if !is_due || self.under_way(now) >= EXCLUSIONS_ASKED_MAX {
-            return false;
+    fn begin(&mut self, pair: &NamedPair, now: MonoTime) -> AskTurn {
+        match self.pairs.get(pair) {
+            Some(asked) if asked.again > now => {
+                return if asked.is_under_way { AskTurn::Waits } else { AskTurn::Over };
+            }
+            _ if self.under_way(now) >= EXCLUSIONS_ASKED_MAX => return AskTurn::Waits,
+            _ => {}
         }
         if self.pairs.len() >= EXCLUSIONS_MAX && !self.pairs.contains_key(pair) {
             let earliest = self.pairs.iter().min_by_key(|(_, asked)| asked.again);
-            let Some((earliest, _)) = earliest.filter(|(_, asked)| asked.again <= now) else { return false };
-            let earliest = earliest.clone();
+            let earliest = earliest.filter(|(_, asked)| asked.again <= now).map(|(pair, _)| pair.clone());
+            let Some(earliest) = earliest else { return AskTurn::Over };
             self.pairs.remove(&earliest);
         }
         let again = now + Millis(2 * EXCLUSION_ASK_MS_MAX);
         self.pairs.insert(pair.clone(), Asked { again, is_under_way: true });
-        true
+        AskTurn::Asks
     }
 
     fn end(&mut self, pair: NamedPair, again: MonoTime) {
@@ -91,52 +129,104 @@ struct Question {
     asked: ExclusionsAsked,
 }
 
-impl Writes {
-    /// A write has ended a result of this query, of a run of this range: asks for pairs of labels that would have kept it.
-    pub(crate) fn want_exclusions(self: &Arc<Self>, query: &Query, range: &ReadRange) {
-        let now = self.context.now();
-        if !self.excluding.lock().may_look(now) {
-            return;
-        }
-        for labels in self.cache.write_positions().wanted_pairs(query, range) {
-            let pair = NamedPair { name: query.tags.database(), viewer: query.viewer(), labels };
-            let Some((statement, labels)) = label_pair(pair.labels.clone()) else { continue };
-            if !self.excluding.lock().begin(&pair, now) {
-                continue;
-            }
-            let asked = self.cache.write_positions().exclusions_asked(range.to().database);
-            let question = Question { run: self.exclusion_run(query, &statement), pair, labels, asked };
-            let writes = Arc::clone(self);
-            self.context.spawn(async move { writes.ask_exclusion(question).await });
+impl Reader {
+    pub(super) fn of(query: &Query) -> Self {
+        let Query { database, identity, impersonated, .. } = query;
+        Self {
+            name: query.tags.database(),
+            viewer: query.viewer(),
+            database: Arc::clone(database),
+            identity: Arc::clone(identity),
+            impersonated: impersonated.clone(),
         }
     }
 
-    fn exclusion_run(&self, query: &Query, statement: &str) -> OriginRun {
-        let written = self.cache.write_positions().of(query.tags.database());
-        let bounds = RunBounds { timeout_ms: Millis(EXCLUSION_ASK_MS_MAX), bytes_max: 1 << 10 };
+    /// Whether it asks with these credentials.
+    pub(super) fn is(&self, identity: &Arc<Identity>) -> bool {
+        Arc::ptr_eq(&self.identity, identity)
+    }
+
+    fn run(&self, statement: &str, class: RunClass, bookmarks: RunBookmarks) -> OriginRun {
         OriginRun {
+            identity: Arc::clone(&self.identity),
+            impersonated: self.impersonated.clone(),
+            database: Arc::clone(&self.database),
             statement: statement.into(),
             pattern: None,
             params: Bytes::from_static(&[0xA0]),
-            bookmarks: RunBookmarks::After { client: Bookmark::NONE, written },
-            class: RunClass::Refresh,
-            ..query.reading(bounds, None)
+            mode: AccessMode::Read,
+            may_be_repeated: true,
+            bookmarks,
+            timeout_ms: Millis(EXCLUSION_ASK_MS_MAX),
+            bytes_max: 1 << 10,
+            traceparent: None,
+            class,
+            metadata: None,
+            live: None,
+            times: FetchTimes::default(),
         }
+    }
+}
+
+impl Writes {
+    /// A write has ended a result of this query, of a run of this range: asks for pairs of labels that would have kept it.
+    pub(crate) fn want_exclusions(self: &Arc<Self>, query: &Query, range: &ReadRange) {
+        if !self.excluding.asked.lock().may_look(self.context.now()) {
+            return;
+        }
+        let database = range.to().database;
+        for labels in self.cache.write_positions().wanted_pairs(query, range) {
+            self.want_pair((&Reader::of(query), RunClass::Refresh), database, labels);
+        }
+    }
+
+    /// Asks about this pair, if it is due and there is a place for it now.
+    pub(super) fn want_pair(
+        self: &Arc<Self>,
+        (reader, class): (&Reader, RunClass),
+        database: DatabaseUuid,
+        labels: [Box<str>; 2],
+    ) -> AskTurn {
+        let pair = NamedPair { name: reader.name, viewer: reader.viewer, labels };
+        let Some((statement, labels)) = label_pair(pair.labels.clone()) else { return AskTurn::Over };
+        let turn = self.excluding.asked.lock().begin(&pair, self.context.now());
+        if turn == AskTurn::Asks {
+            let written = self.cache.write_positions().of(reader.name);
+            let bookmarks = RunBookmarks::After { client: Bookmark::NONE, written };
+            let run = reader.run(&statement, class, bookmarks);
+            let asked = self.cache.write_positions().exclusions_asked(database);
+            let asked = if class == RunClass::Prefetch { asked.ahead() } else { asked };
+            let question = Question { pair, labels, run, asked };
+            let writes = Arc::clone(self);
+            self.context.spawn(async move { writes.ask_exclusion(question).await });
+        }
+        turn
     }
 
     async fn ask_exclusion(&self, question: Question) {
         let Question { pair, labels, run, asked } = question;
         let answer = tokio::select! {
             biased;
-            answer = self.origin.run(&run) => answer.ok(),
+            answer = self.origin.run(&run) => Some(answer),
             () = self.context.sleep(Millis(EXCLUSION_ASK_MS_MAX)) => None,
         };
+        let is_unsent = match &answer {
+            Some(Err(error)) => {
+                if matches!(error.kind, OriginFault::Unauthorized(_)) {
+                    self.forget_reader(&run.identity);
+                }
+                !error.was_sent
+            }
+            _ => false,
+        };
+        let answer = answer.and_then(Result::ok);
         let range = answer.as_ref().filter(|answer| answer.rows == 0).and_then(|answer| answer.range.clone());
-        let again_ms = if range.is_some() { EXCLUSION_OVER_MS } else { EXCLUSION_AGAIN_MS };
+        let again_ms = if range.is_some() || is_unsent { EXCLUSION_OVER_MS } else { EXCLUSION_AGAIN_MS };
         if let Some(range) = range {
             self.cache.write_positions().exclude((pair.viewer, labels), (asked, &range));
         }
-        self.excluding.lock().end(pair, self.context.now() + Millis(again_ms));
+        self.excluding.asked.lock().end(pair, self.context.now() + Millis(again_ms));
+        self.excluding.ended.notify_waiters();
     }
 }
 
@@ -156,12 +246,15 @@ mod tests {
             viewer: Viewer::default(),
             labels: ["A".into(), other.into()],
         };
-        assert!(asked.begin(&pair("B"), at(0)) && !asked.begin(&pair("B"), at(9)));
-        let is_third = asked.begin(&pair("C"), at(9)) && !asked.begin(&pair("D"), at(9));
-        assert!(is_third && !asked.may_look(at(9)), "two at a time");
+        let mut begin = |label, ms| asked.begin(&pair(label), at(ms));
+        assert_eq!([begin("B", 0), begin("B", 9)], [AskTurn::Asks, AskTurn::Waits]);
+        assert_eq!([begin("C", 9), begin("D", 9)], [AskTurn::Asks, AskTurn::Waits], "two at a time");
+        assert!(!asked.may_look(at(9)));
         asked.end(pair("B"), at(50));
-        assert!(!asked.begin(&pair("B"), at(49)) && asked.begin(&pair("B"), at(50)));
-        assert!(asked.begin(&pair("D"), at(9 + 2 * EXCLUSION_ASK_MS_MAX)), "nobody waits for C any more");
+        let mut begin = |label, ms| asked.begin(&pair(label), at(ms));
+        assert_eq!([begin("B", 49), begin("B", 50)], [AskTurn::Over, AskTurn::Asks]);
+        let later = 9 + 2 * EXCLUSION_ASK_MS_MAX;
+        assert_eq!(begin("D", later), AskTurn::Asks, "nobody waits for C any more");
     }
 
     #[test]
@@ -175,8 +268,8 @@ mod tests {
         for other in 0..EXCLUSIONS_MAX {
             asked.end(pair(other), at(100 + other as u64));
         }
-        assert!(!asked.begin(&pair(EXCLUSIONS_MAX), at(99)), "none is due");
-        assert!(asked.begin(&pair(EXCLUSIONS_MAX), at(100)));
+        assert_eq!(asked.begin(&pair(EXCLUSIONS_MAX), at(99)), AskTurn::Over, "none is due");
+        assert_eq!(asked.begin(&pair(EXCLUSIONS_MAX), at(100)), AskTurn::Asks);
         assert!(!asked.pairs.contains_key(&pair(0)) && asked.pairs.len() == EXCLUSIONS_MAX);
     }
 

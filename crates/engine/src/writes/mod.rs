@@ -6,8 +6,9 @@
 //! | `pending` | **start here**: how a front says that a write begins and ends |
 //! | `effects` | what a statement touches |
 //! | `invalidated` | a write past this cluster, of which somebody has told |
+//! | `ahead` | asks, before a write, which labels no node has together |
 //! | `ended` | from the end of a write to the mark that it leaves |
-//! | `exclusions` | asks which labels no node has together |
+//! | `exclusions` | the questions for labels that no node has together |
 //! | `asking` | the question for Neo4j's newest transaction |
 //! | `recent` | the last writes, for people |
 //! | `refusals` | what a failure of Neo4j proves about a write |
@@ -31,6 +32,7 @@
 //!
 //! This room runs no statement of clients. It asks Neo4j for its newest transaction, for captured changes, and for nodes with two labels.
 
+mod ahead;
 mod asking;
 mod broadcast;
 mod capture;
@@ -72,12 +74,13 @@ use crate::invalidate::Invalidate;
 use crate::model::context::Context;
 use crate::model::ports::{Origin, Routing, Users, WriteBegan, WriteOf};
 use crate::peers::PeerCalls;
+use crate::writes::ahead::LookAhead;
 use crate::writes::broadcast::InvalidationBroadcast;
 use crate::writes::capture::Capture;
 use crate::writes::databases::DatabaseQuestions;
 pub(crate) use crate::writes::databases::Unfit;
 use crate::writes::ended::PendingRecheck;
-use crate::writes::exclusions::ExclusionQuestions;
+use crate::writes::exclusions::PairQuestions;
 use crate::writes::parts::OpenParts;
 use crate::writes::pending::OpenWrite;
 use crate::writes::recent::RecentWrites;
@@ -110,7 +113,8 @@ pub struct Writes {
     broadcast: InvalidationBroadcast,
     unlogged: Mutex<UnloggedWrites>,
     recent: Mutex<RecentWrites>,
-    excluding: Mutex<ExclusionQuestions>,
+    excluding: PairQuestions,
+    look_ahead: LookAhead,
     tallies: Arc<OwnTallies>,
     settling: Mutex<AccountsUnderWay>,
     watching: Watchers,
@@ -152,7 +156,8 @@ impl Writes {
             broadcast: InvalidationBroadcast::default(),
             unlogged: Mutex::default(),
             recent: Mutex::default(),
-            excluding: Mutex::default(),
+            excluding: PairQuestions::default(),
+            look_ahead: LookAhead::default(),
             tallies: Arc::default(),
             settling: Mutex::default(),
             watching: Watchers::default(),

@@ -68,6 +68,7 @@ impl Writes {
             return;
         }
         self.watching.may_ask_as(name, &asker(query));
+        self.saw_reader(query);
         let database = range.to().database;
         let Some(before) =
             written.filter(|written| written.database() == database && !written.is_seen_by(range))

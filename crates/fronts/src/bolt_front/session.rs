@@ -5,6 +5,7 @@
 //!   has no reply yet.
 //! - Dropping a session closes its relay if anything is open on it, and Neo4j then ends that.
 
+mod ahead;
 mod boxed;
 mod elsewhere;
 mod live;
@@ -385,8 +386,9 @@ impl Session {
         statement: &Statement,
         why: (Option<Reason>, Option<RequestSpan>),
     ) -> Result<Value, RequestError> {
+        let words = self.read_ahead(Some(options), statement).await?;
         self.need_relay(options).await?;
-        let (success, result) = self.relay_run(statement, why).await?;
+        let (success, result) = self.relay_run((statement, words), why).await?;
         self.result = Some(OpenResult::Relayed(Box::new(result)));
         Ok(success)
     }

@@ -120,6 +120,7 @@ impl HeldTransaction {
         let Some(ToNeo4j { relays, .. }) = self.to_neo4j.clone() else { return Err(no_relays()) };
         let words = WriteWords::of(statement, params);
         self.may_go_on(words.may_write)?;
+        let within = self.look_ahead(&words, within).await?;
         if begins {
             self.queue_begin().await?;
         }
@@ -258,6 +259,21 @@ impl HeldTransaction {
         let mut relay = relays.lend(&self.terms.login, version, database).await?;
         relay.queue(&self.begin.message());
         Ok(self.relay.insert(relay))
+    }
+
+    /// Before a statement that may write: what it will not change is found out. Returns the time that is left.
+    ///
+    /// # Errors
+    /// There is none, and nothing was sent.
+    async fn look_ahead(&self, words: &WriteWords, within: Duration) -> Result<Duration, OriginError> {
+        let Some(ToNeo4j { writes, .. }) = self.to_neo4j.as_ref() else { return Ok(within) };
+        if !words.may_write || self.terms.mode == AccessMode::Read {
+            return Ok(within);
+        }
+        let asked = Instant::now();
+        let _ = timeout(within, writes.look_ahead(&self.terms.database, &words.effects)).await;
+        let left = within.saturating_sub(asked.elapsed());
+        if left.is_zero() { Err(OriginFault::TimedOut.into()) } else { Ok(left) }
     }
 
     /// What may write goes to Neo4j now. In read mode Neo4j refuses writes.

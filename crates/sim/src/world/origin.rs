@@ -1,6 +1,7 @@
 //! A simulated origin with a version of its data. Every run takes some time. A run returns the version at its begin,
 //! the principal and the query, so an answer shows its age and its owner.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hopcache_core::bookmark::Bookmark;
@@ -24,6 +25,7 @@ mod writes;
 
 use self::faults::failed;
 pub(crate) use self::faults::seeded_panic;
+use self::labels::BothQuestions;
 
 use behavior::Fate;
 pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
@@ -65,8 +67,9 @@ struct State {
     degrees_asked: Vec<OriginRunView>,
     transactions: Transactions,
     captured: Captured,
-    /// The first version in which a node has both labels of tagged worlds.
-    both_since: Option<i64>,
+    /// From which versions on a node has both labels of tagged worlds, or none has.
+    both: BTreeMap<i64, bool>,
+    both_questions: BothQuestions,
     write_fate: WriteFate,
     is_away: bool,
     is_late: bool,
@@ -76,7 +79,7 @@ struct State {
 impl State {
     /// Whether some node had both labels at this version.
     fn has_both(&self, version: i64) -> bool {
-        self.both_since.is_some_and(|since| since <= version)
+        self.both.range(..=version).next_back().is_some_and(|(_, is_both)| *is_both)
     }
 
     /// How what this node sends ends.
@@ -133,7 +136,8 @@ impl ScriptedOrigin {
             degrees_asked: Vec::new(),
             transactions: Transactions::default(),
             captured: Captured::default(),
-            both_since: None,
+            both: BTreeMap::new(),
+            both_questions: BothQuestions::default(),
             write_fate: WriteFate::Well,
             is_away: false,
             is_late: false,

@@ -87,6 +87,9 @@ pub const WRITE_SHOWN_MOVED: &str = "MATCH (w {id: 110}) SET w.id = 1";
 /// A write that touches a property of all nodes of this label: also of those that have the other one too, once there are such nodes.
 pub const WRITE_ALL_LEFT: &str = "MATCH (w:Left) SET w.name = 'left'";
 
+/// A write that deletes all nodes of this label: also those that have the other one too.
+pub const WRITE_DELETE_LEFT: &str = "MATCH (w:Left) DETACH DELETE w";
+
 /// A write after which nodes have both labels.
 pub const WRITE_BOTH: &str = "MATCH (w:Left) SET w:Right";
 
@@ -97,7 +100,7 @@ pub const WRITE_ELSEWHERE: &str = "MATCH (x:X), (y:Y) CREATE (x)-[:ELSEWHERE]->(
 const USUAL_WRITE: WriteStatement = created(WRITE, Touches::ALL);
 
 /// The statements of writes in tagged worlds.
-const TAGGED_WRITES: [WriteStatement; 10] = [
+const TAGGED_WRITES: [WriteStatement; 11] = [
     created(WRITE_LEFT, Touches::of([true, false, true])),
     created(WRITE_RIGHT, Touches::of([false, true, true])),
     created("UNWIND [1, 2] AS id CREATE (w:Left:Right {id: id})", Touches::ALL),
@@ -110,6 +113,11 @@ const TAGGED_WRITES: [WriteStatement; 10] = [
         "MATCH (w:Right {id: 2}) SET w += {id: 2, name: 'two'}",
         Touches::of([false, true, true]).ending_all(),
     ),
+    WriteStatement {
+        text: WRITE_DELETE_LEFT,
+        touches: Touches::of([true, false, true]).ending_all(),
+        counter: "nodes-deleted",
+    },
     WriteStatement {
         text: WRITE_ELSEWHERE,
         touches: Touches::of([false; USUAL]),
@@ -126,14 +134,19 @@ const fn set(text: &'static str, touches: Touches) -> WriteStatement {
 }
 
 impl WriteStatement {
-    /// Whether some node has both labels after it.
-    pub(crate) fn makes_both(&self) -> bool {
-        self.text.contains(":Left:Right") || self.text == WRITE_BOTH
+    /// Whether some node has both labels after it; `None`: as before.
+    pub(crate) fn leaves_both(&self) -> Option<bool> {
+        match self.text {
+            WRITE_BOTH => Some(true),
+            WRITE_DELETE_LEFT => Some(false),
+            text => text.contains(":Left:Right").then_some(true),
+        }
     }
 
     /// What it changes while some node has both labels.
     pub(crate) fn touches_where(&self, is_both: bool) -> Touches {
-        if is_both && self.text == WRITE_ALL_LEFT { Touches::ALL } else { self.touches }
+        let is_of_left = [WRITE_ALL_LEFT, WRITE_DELETE_LEFT].contains(&self.text);
+        if is_both && is_of_left { Touches::ALL } else { self.touches }
     }
 
     /// The statements of writes in a world.

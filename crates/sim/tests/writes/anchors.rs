@@ -162,6 +162,8 @@ async fn apart(seed: u64) -> (World, Ask, usize, i64) {
     world.pass(LONG_MS).await;
     let right = world.ask("MATCH (n:Right) RETURN n AS version");
     let owner = world.owner_of(&right);
+    // Nobody asks about the labels before the next write of this kind: nobody had a result when they were asked.
+    write_of(&world, owner, WRITE_ALL_LEFT).await;
     warm(&world, &right).await;
     write_of(&world, owner, WRITE_ALL_LEFT).await;
     let now = i64::from(world.origin.version());

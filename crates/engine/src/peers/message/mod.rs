@@ -16,6 +16,7 @@ mod reply;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::bookmark::DatabaseUuid;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
     COUNTED_TOLD_MAX, EVENTS_IN_MESSAGE_MAX, FIELDS_ANSWER_BYTES_MAX, FIELDS_ASKED_MAX, HANDOVER_PLANS_MAX,
@@ -24,6 +25,7 @@ use hopcache_core::limits::{
 use hopcache_core::node::Holder;
 use hopcache_core::proof::{CountedWrite, IdRange, SettledIds};
 use hopcache_core::ring::RingEpoch;
+use hopcache_core::tags::TouchedTags;
 use hopcache_core::wire::{BadForm, WIRE_VERSION, append, at_most, from_bytes, piece};
 use hopcache_core::write_position::{WriteEvent, WriteRecord};
 use hopcache_learning::fields::Fields;
@@ -98,6 +100,8 @@ pub enum Question {
     Written(WriteNews),
     /// Asks what the node has written into a database, as far as it concerns these ids. The answer is the node with its tally.
     Tally(DatabaseTag, IdRange),
+    /// A write is about to begin. The answer comes when the node has asked for what will keep results of its own.
+    Coming(ComingWrite),
     /// A client's request, forwarded. The answer is a [`Reply`]. [`encode_ask`] writes it, and serde does not know it: so it is
     /// the last one here.
     #[serde(skip)]
@@ -117,6 +121,17 @@ pub struct WriteNews {
     pub counted: Vec<CountedWrite>,
     /// What the node has settled, if it has. Of the writes in it each node in touch has heard before.
     pub settled: Option<SettledIds>,
+}
+
+/// Plain data: a write that is about to begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComingWrite {
+    /// The name of its database.
+    pub name: DatabaseTag,
+    /// Its database.
+    pub database: DatabaseUuid,
+    /// What it may touch.
+    pub touched: TouchedTags,
 }
 
 /// Plain data: the marks that a node knows.

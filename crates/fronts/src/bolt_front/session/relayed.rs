@@ -1,7 +1,6 @@
 //! A statement that Neo4j answers: the client's messages go to Neo4j on a relay, and Neo4j's messages go back as they
 //! are. No record is decoded. A slow client slows Neo4j down: nothing is read before the last bytes are sent.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_bolt::server::reply::{self, ReplyKind};
@@ -93,14 +92,11 @@ impl Session {
     /// wrote it. `why` is the reason and, if it is traced, the span of the request.
     pub(super) async fn relay_run(
         &mut self,
-        statement: &Statement,
+        (statement, words): (&Statement, WriteWords),
         (reason, span): (Option<Reason>, Option<RequestSpan>),
     ) -> Result<(Value, RelayedResult), RequestError> {
         let begun = Instant::now();
         let options = StatementOptions::read(&statement.extra.decoded()).ok();
-        let engine = Arc::clone(&self.front.engine);
-        let words = || WriteWords::of_facts(&engine.path().write_facts(&statement.text), &statement.params);
-        let words = self.read_apart(statement.text.len(), words).await?;
         let may_commit = match &self.transaction {
             Some(transaction) => transaction.options_if_committing(&words).cloned(),
             None => options.clone(),

@@ -59,6 +59,10 @@ impl Transaction {
         self.writes.began
     }
 
+    pub(super) fn options(&self) -> &StatementOptions {
+        &self.options
+    }
+
     /// The number of open results.
     pub(super) fn open_results(&self) -> usize {
         self.results.len()
@@ -215,12 +219,13 @@ impl Session {
                 }
                 CacheResponse::ToNeo4j(why) => reason = why,
             }
-            self.check_reads(statement).await?;
-            self.queue_begin(&options).await?;
-        } else {
-            self.check_reads(statement).await?;
         }
-        let (mut success, result) = self.relay_run(statement, (reason, span)).await?;
+        self.check_reads(statement).await?;
+        let words = self.read_ahead(None, statement).await?;
+        if !self.transaction_mut()?.is_at_neo4j {
+            self.queue_begin().await?;
+        }
+        let (mut success, result) = self.relay_run((statement, words), (reason, span)).await?;
         let transaction = self.transaction_mut()?;
         let qid = transaction.take_qid();
         transaction.results.insert(qid, OpenResult::Relayed(Box::new(result)));
@@ -248,8 +253,9 @@ impl Session {
     }
 
     /// Queues BEGIN before the first statement, so that both go in one packet.
-    async fn queue_begin(&mut self, options: &StatementOptions) -> Result<(), RequestError> {
-        self.need_relay(options).await?;
+    async fn queue_begin(&mut self) -> Result<(), RequestError> {
+        let options = self.transaction_mut()?.options.clone();
+        self.need_relay(&options).await?;
         let message = self.transaction_mut()?.begin.message();
         self.queue(&message)
     }

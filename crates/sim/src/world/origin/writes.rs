@@ -268,8 +268,8 @@ impl ScriptedOrigin {
         let touches = write.touches_where(state.has_both(state.version));
         state.version += taken.ids;
         let written = state.version;
-        if write.makes_both() && !state.has_both(written) {
-            state.both_since = Some(written);
+        if let Some(is_both) = write.leaves_both() {
+            state.both.insert(written, is_both);
         }
         state.captured.note(written, write);
         drop(state);
