@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hopcache_core::limits::{TROUBLE_AGAIN_MS, TROUBLES_MAX};
 use hopcache_ops::labels::Part;
-use hopcache_ops::sentences::parts::FaultTimes;
+use hopcache_ops::sentences::parts::{FaultTimes, LATE_PROBE};
 
 /// A fault that is there at present.
 #[derive(Debug)]
@@ -59,9 +59,11 @@ impl Trouble {
         }
     }
 
-    /// Faults differ by their sentence. That of a slow Neo4j holds figures, which change while it lasts.
+    /// Faults differ by their sentence. That of slow runs holds figures, which change while it lasts; a late probe has none.
     fn is(&self, what: &str, why: &str) -> bool {
-        self.what == what && (what == Part::Slow.as_str() || self.why == why)
+        let is_same = self.why == why;
+        let are_runs = || what == Part::Slow.as_str() && self.why != LATE_PROBE && why != LATE_PROBE;
+        self.what == what && (is_same || are_runs())
     }
 
     /// When it was there, up to now.
@@ -85,6 +87,9 @@ impl Trouble {
         } else {
             self.lasted = self.lasted.saturating_sub(until.saturating_sub(self.last));
             (self.first, self.last) = (self.first.min(came), self.last.min(came));
+            if came <= self.first {
+                (self.times, self.lasted) = (1, Duration::ZERO);
+            }
         }
     }
 }

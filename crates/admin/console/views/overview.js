@@ -63,7 +63,7 @@ function create() {
     const pace = Math.max(0, ...figures.parts.map((part) => sum(part, "hopcache_origin_slowdown")));
     const runs = figures.rate("runs") ?? 0;
     const slowness = pace === 0 ? "–" : pace < 1.5 ? "as usual" : `${pace.toFixed(1)} times slower`;
-    shown.pace.set(known && runs === 0 ? "no runs" : slowness, pace === 0 ? "too few runs in the last minute" : undefined);
+    shown.pace.set(known && runs === 0 && pace < 1.5 ? "no runs" : slowness, pace === 0 ? "too few runs in the last minute" : undefined);
     shown.runs.set(known ? rate(runs) : "–", `${count(figures.total("runs"))} since the nodes started`);
     const [without, did] = [figures.total("hits") + figures.total("misses") + figures.total("bypasses"), figures.total("runs")];
     shown.saved.set(without > 0 ? percent(Math.max(0, 1 - did / without)) : "–", `${count(did)} runs for ${count(without)} requests`);

@@ -21,7 +21,7 @@ pub(super) fn facts(state: &NodeState, asked: &ExplainQuestion, explanation: &Ex
     let policy = state.engine.policy();
     let seen = explanation.owner.as_ref();
     let has_proofs = policy.proofs.is_some() && policy.freshness_lease_ms.is_some();
-    let copy = copy(explanation, has_proofs)
+    let copy = copy(explanation, &asked.query.database, has_proofs)
         .map(|copy| CopyFacts { unproved: unproved(state, &copy, explanation), ..copy });
     Facts {
         verdict: explanation.verdict,
@@ -55,7 +55,7 @@ fn direct(explanation: &Explanation) -> Option<DirectFacts> {
 }
 
 /// The copy in the owner's memory, or else the stored one.
-fn copy(explanation: &Explanation, has_proofs: bool) -> Option<CopyFacts> {
+fn copy(explanation: &Explanation, database: &str, has_proofs: bool) -> Option<CopyFacts> {
     let seen = explanation.owner.as_ref();
     let in_memory = seen.and_then(|seen| seen.memory_read_ms_ago).zip(explanation.order.first());
     let (ttl_ms, state) = match &explanation.entry {
@@ -81,6 +81,7 @@ fn copy(explanation: &Explanation, has_proofs: bool) -> Option<CopyFacts> {
         read_at: proof.map(|proof| proof.copy.read_at.0),
         has_proofs,
         ends_with: proof.map(|proof| proof.ends_with.clone()).unwrap_or_default(),
+        database: database.to_owned(),
         ended_by: explanation.ended_by.as_ref().map(ending),
     })
 }
@@ -103,7 +104,7 @@ fn unproved(state: &NodeState, copy: &CopyFacts, explanation: &Explanation) -> U
     match explanation.foreign {
         _ if state.engine.store().trouble().is_some() => Unproved::StoreAway(since(Part::Store)),
         _ if !state.origin.is_reachable() || state.origin.refuses_us() => {
-            Unproved::OriginAway(since(Part::Origin).or_else(|| since(Part::Slow)))
+            Unproved::OriginAway(since(Part::Origin))
         }
         None if copy.age_ms < NEW_MS => Unproved::New,
         foreign => Unproved::WrittenPast(foreign.map(past)),

@@ -160,15 +160,15 @@ fn kind_of(name: DatabaseTag, touched: &TouchedTags) -> Option<u64> {
 /// A pair for a reader.
 type OwnPair = (Viewer, [Box<str>; 2]);
 
-/// The pairs that would keep results of these readers from such a write, and that are not known: of each reader some.
+/// The pairs that would keep results of these readers from such a write, and about which there is something to ask: of each reader some.
 fn first_pairs(
     readers: Vec<(Viewer, Vec<Arc<NeedsShape>>)>,
     touched: &TouchedTags,
-    is_known: impl Fn(&OwnPair) -> bool,
+    needs_no_question: impl Fn(&OwnPair) -> bool,
 ) -> Vec<OwnPair> {
     let of_reader = |(viewer, shapes): (Viewer, Vec<Arc<NeedsShape>>)| {
         let pairs = shapes.into_iter().flat_map(|shape| shape.pairs_beside(touched));
-        pairs.map(move |labels| (viewer, labels)).filter(|pair| !is_known(pair))
+        pairs.map(move |labels| (viewer, labels)).filter(|pair| !needs_no_question(pair))
     };
     let mut by_reader: VecDeque<_> = readers.into_iter().map(of_reader).collect();
     let mut pairs = Vec::new();
@@ -235,7 +235,9 @@ impl Writes {
     pub(crate) async fn ask_ahead_here(self: &Arc<Self>, coming: &ComingWrite, within: Millis) {
         let until = self.context.now() + within;
         let readers = self.look_ahead.readers.lock().of(coming.name);
-        let pairs = first_pairs(readers, &coming.touched, |pair| self.is_known(coming, pair));
+        let needs_no_question =
+            |pair: &OwnPair| self.is_known(coming, pair) || self.rests(coming.name, pair.clone());
+        let pairs = first_pairs(readers, &coming.touched, needs_no_question);
         loop {
             let ended = self.excluding.ended.notified();
             tokio::pin!(ended);

@@ -116,6 +116,11 @@ impl ExclusionQuestions {
         AskTurn::Asks
     }
 
+    /// Whether it was asked about a short time ago, so that nobody asks now.
+    fn rests(&self, pair: &NamedPair, now: MonoTime) -> bool {
+        self.pairs.get(pair).is_some_and(|asked| !asked.is_under_way && asked.again > now)
+    }
+
     fn end(&mut self, pair: NamedPair, again: MonoTime) {
         self.pairs.insert(pair, Asked { again, is_under_way: false });
     }
@@ -203,6 +208,11 @@ impl Writes {
         turn
     }
 
+    /// Whether a pair was asked about a short time ago.
+    pub(super) fn rests(&self, name: DatabaseTag, (viewer, labels): (Viewer, [Box<str>; 2])) -> bool {
+        self.excluding.asked.lock().rests(&NamedPair { name, viewer, labels }, self.context.now())
+    }
+
     async fn ask_exclusion(&self, question: Question) {
         let Question { pair, labels, run, asked } = question;
         let answer = tokio::select! {
@@ -253,6 +263,9 @@ mod tests {
         asked.end(pair("B"), at(50));
         let mut begin = |label, ms| asked.begin(&pair(label), at(ms));
         assert_eq!([begin("B", 49), begin("B", 50)], [AskTurn::Over, AskTurn::Asks]);
+        asked.end(pair("B"), at(99));
+        assert_eq!([asked.rests(&pair("B"), at(98)), asked.rests(&pair("B"), at(99))], [true, false]);
+        let mut begin = |label, ms| asked.begin(&pair(label), at(ms));
         let later = 9 + 2 * EXCLUSION_ASK_MS_MAX;
         assert_eq!(begin("D", later), AskTurn::Asks, "nobody waits for C any more");
     }

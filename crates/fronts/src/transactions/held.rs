@@ -122,6 +122,8 @@ impl HeldTransaction {
         self.may_go_on(words.may_write)?;
         let within = self.look_ahead(&words, within).await?;
         if begins {
+            // The look ahead may have taken the rest of the client's time.
+            self.begin.check_time()?;
             self.queue_begin().await?;
         }
         self.writes.sent(&words);

@@ -94,6 +94,7 @@ fn others(health: &Value, totals: &Totals) -> String {
     let is_degraded = |part: &str| items(health, "degraded").any(|each| each == part);
     let neo4j = match (is_degraded("origin"), totals.slowdown) {
         (true, _) => "does NOT ANSWER".to_owned(),
+        (false, slowdown) if slowdown < 1.5 && is_degraded("slow") => "is LATE with an answer".to_owned(),
         (false, slowdown) if slowdown >= 1.5 => format!("answers {slowdown:.1} times slower than usual"),
         (false, slowdown) if slowdown > 0.0 => "answers as fast as usual".to_owned(),
         (false, _) => "answers (too few runs in the last minute to compare its pace)".to_owned(),

@@ -79,6 +79,8 @@ pub struct CopyFacts {
     pub unproved: Unproved,
     /// What a write has to touch to end it; empty if that is not known.
     pub ends_with: Vec<String>,
+    /// The database that it was read from.
+    pub database: String,
     /// The write that has ended it, if one has and this node remembers it.
     pub ended_by: Option<EndingWrite>,
 }
@@ -357,6 +359,13 @@ impl DirectFacts {
     }
 }
 
+/// The option with the name that stands between these in a need, if it is one that a shell takes as it stands.
+fn named(option: &str, need: &str, before: &str, behind: &[char]) -> Option<String> {
+    let name = need.strip_prefix(before)?.split(behind).next()?;
+    let is_plain = !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_');
+    is_plain.then(|| format!("{option} {name}"))
+}
+
 impl CopyFacts {
     fn is_current(&self) -> bool {
         self.proved_at.is_some() || self.state == CopyState::Fresh
@@ -406,19 +415,17 @@ impl CopyFacts {
         }
     }
 
-    /// The command that ends it as a write would, with the narrowest of what it depends on.
+    /// The command that ends it as a write would, by a label, a type or a key that it depends on, so that the value of no parameter has to
+    /// be quoted for a shell.
     fn invalidation(&self) -> String {
-        let node = |need: &String| {
-            let (label, rest) = need.strip_prefix("(:")?.split_once(" {")?;
-            let (key, rest) = rest.split_once(": ")?;
-            Some(format!("--node {label} {key} {}", rest.split_once('}')?.0))
-        };
-        let label = |need: &String| Some(format!("--label {}", need.strip_prefix(':')?));
-        let of_type = |need: &String| Some(format!("--type {}", need.strip_prefix("[:")?.strip_suffix(']')?));
-        let needs = || self.ends_with.iter();
+        let needs = || self.ends_with.iter().map(String::as_str);
+        let label = |need: &str| named("--label", need.trim_start_matches('('), ":", &[' ', ')']);
+        let of_type = |need: &str| named("--type", need, "[:", &[']']);
+        let key = |need: &str| named("--key", need, ".", &[' ']);
         let what =
-            needs().find_map(node).or_else(|| needs().find_map(label)).or_else(|| needs().find_map(of_type));
-        format!("hopcache invalidate {}", what.as_deref().unwrap_or("--anything"))
+            needs().find_map(label).or_else(|| needs().find_map(of_type)).or_else(|| needs().find_map(key));
+        let database = &self.database;
+        format!("hopcache invalidate --database {database} {}", what.as_deref().unwrap_or("--anything"))
     }
 
     fn behind_bookmark(&self) -> Sentence {

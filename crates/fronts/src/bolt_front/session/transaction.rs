@@ -222,7 +222,10 @@ impl Session {
         }
         self.check_reads(statement).await?;
         let words = self.read_ahead(None, statement).await?;
-        if !self.transaction_mut()?.is_at_neo4j {
+        let transaction = self.transaction_mut()?;
+        if !transaction.is_at_neo4j {
+            // The look ahead may have taken the rest of its time.
+            transaction.begin.check_time().map_err(|fault| BoltFailure::of_fault(&fault))?;
             self.queue_begin().await?;
         }
         let (mut success, result) = self.relay_run((statement, words), (reason, span)).await?;

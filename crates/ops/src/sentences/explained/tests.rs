@@ -32,6 +32,7 @@ fn copy() -> CopyFacts {
         has_proofs: true,
         unproved: Unproved::WrittenPast(None),
         ends_with: vec!["[:KNOWS]".into(), ".name of nodes".into()],
+        database: "sales".into(),
         ended_by: None,
     }
 }
@@ -89,7 +90,7 @@ fn what_answers_or_never_may_has_its_sentence() {
         ),
         (
             cached(by_age()),
-            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. A write that did not go through Hopcache may have changed it since it was read, and all that was cached of this database before, of all users. If it is old, end it now: `hopcache invalidate --type KNOWS` for all users, or `hopcache purge --query-key` with its key for this user and text alone. A writer that tells of each write so ends what it changed at once; the rest stays proved only if every such writer tells and `freshness.watch_interval = \"0s\"`.",
+            "Cached at node-b: read 12 s ago, fresh for another 47 s, not proved. A write to :KNOWS or .name ends it. A write that did not go through Hopcache may have changed it since it was read, and all that was cached of this database before, of all users. If it is old, end it now: `hopcache invalidate --database sales --type KNOWS` for all users, or `hopcache purge --query-key` with its key for this user and text alone. A writer that tells of each write so ends what it changed at once; the rest stays proved only if every such writer tells and `freshness.watch_interval = \"0s\"`.",
         ),
         (
             cached(CopyFacts { place: Place::Store, read_at: None, ..by_age() }),
@@ -217,15 +218,19 @@ fn many_needs_are_counted() {
 }
 
 #[test]
-fn the_command_that_ends_it_is_as_narrow_as_can_be() {
-    let rows: [(&[&str], &str); 3] = [
-        (&[":Price", "(:Price {id: $id}).price"], "--node Price id $id"),
+fn the_command_that_ends_it_can_be_pasted() {
+    let rows: [(&[&str], &str); 6] = [
+        (&["(:Price {id: $id}).price", ".price of nodes"], "--label Price"),
         (&[".price of nodes", "[:SELLS]", ":Price"], "--label Price"),
+        (&["(:A:B {id: $id})", "[:SELLS]"], "--type SELLS"),
+        (&[":A|B", ".price of nodes that it shows"], "--key price"),
+        (&["(:`a b` {id: 1})", ".a-b of nodes"], "--anything"),
         (&["any node"], "--anything"),
     ];
     for (needs, said) in rows {
         let ends_with = needs.iter().map(ToString::to_string).collect();
-        assert_eq!(CopyFacts { ends_with, ..copy() }.invalidation(), format!("hopcache invalidate {said}"));
+        let command = CopyFacts { ends_with, ..copy() }.invalidation();
+        assert_eq!(command, format!("hopcache invalidate --database sales {said}"));
     }
 }
 
@@ -259,7 +264,11 @@ fn a_copy_that_is_not_proved_says_why() {
         let told = told(&cached(CopyFacts { unproved, ..by_age() }));
         assert!(told.contains(text), "{told}");
         let is_past = matches!(unproved, Unproved::WrittenPast(_));
-        assert_eq!(told.contains("end it now: `hopcache invalidate --type KNOWS`"), is_past, "{told}");
+        assert_eq!(
+            told.contains("end it now: `hopcache invalidate --database sales --type KNOWS`"),
+            is_past,
+            "{told}"
+        );
     }
 }
 
