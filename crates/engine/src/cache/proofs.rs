@@ -319,19 +319,10 @@ impl Cache {
 
     fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
         let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
-        self.standing_of(range, settings, (copy.read_started(), now))
-    }
-
-    fn standing_of(
-        &self,
-        range: &ReadRange,
-        settings: ProofSettings,
-        (read_started, now): (MonoTime, MonoTime),
-    ) -> Standing {
         if settings.watch_ms == Millis::ZERO {
             return Standing { is_proved: true, as_of: Some(now) };
         }
-        let standing = self.proofs.standing(range, read_started);
+        let standing = self.proofs.standing(range, copy.read_started());
         let is_foreign = self.written.is_foreign_to(range);
         Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
     }
@@ -368,22 +359,5 @@ impl Cache {
     pub(crate) fn proof_of(&self, copy: &MemoryCopy) -> Option<CopyProof> {
         let is_proved = self.is_proved(copy, self.context.now());
         Some(CopyProof { is_proved, read_at: copy.range()?.carried() })
-    }
-
-    /// Whether a stored result of this query, of a run of this range and age, would be proved in this node's memory.
-    pub(crate) fn proves_stored(&self, query: &Query, range: &ReadRange, age_ms: Millis) -> bool {
-        let (Some(settings), Some(lease_ms)) = (self.proofs.settings(), self.lease.lease_ms()) else {
-            return false;
-        };
-        let now = self.context.now();
-        let read_started = now - age_ms;
-        let standing = self.standing_of(range, settings, (read_started, now));
-        let is_current = |as_of| now.since(as_of) <= settings.report_ms_max(lease_ms);
-        self.lease.is_held(now)
-            && age_ms < settings.life_ms_max
-            && query.reads().of_text.is_of_graph
-            && !self.written.ends(query, Some((range, read_started)))
-            && standing.is_proved
-            && standing.as_of.is_some_and(is_current)
     }
 }

@@ -96,7 +96,8 @@ impl Path {
             .as_ref()
             .zip(stored.as_ref())
             .and_then(|(entry, stored)| MemoryCopy::of_entry(entry, stored.left_ms, self.context.now()).ok());
-        let ended = copy.as_ref().filter(|copy| self.cache.write_positions().has_ended_for(query, copy));
+        copy.iter().for_each(|copy| copy.know_reads(query));
+        let ended = copy.as_ref().filter(|copy| self.cache.write_positions().has_ended(copy));
         let entry = stored.as_ref().map(|stored| entry_view(stored, decoded.as_ref(), ended.is_some()));
         let owner = match order.first() {
             Some(node) if node != self.context.node() => {
@@ -108,7 +109,8 @@ impl Path {
         let refresh = self.refresh.refresh_view(query, hints, facts);
         let verdict = self.fetch.classifier().verdict(query);
         let of_owner = owner.as_ref().and_then(|seen| seen.proof);
-        let proof = of_owner.or_else(|| self.stored_proof(query, stored.as_ref()?));
+        // That of the stored entry, if the owner has no copy of it.
+        let proof = of_owner.or_else(|| self.cache.proof_of(copy.as_ref()?));
         let proof = proof.map(|copy| self.proof_view(query, copy));
         let age_ms = entry.as_ref().map(|entry| Millis(entry.age_ms)).unwrap_or_default();
         let ended_by = ended.and_then(|copy| self.writes.ended_by(query, copy, age_ms));
@@ -142,15 +144,6 @@ impl Path {
 
     fn decoded(&self, query: &Query, stored: &StoredEntry) -> Option<Entry> {
         Entry::decode(&stored.bytes, self.cache.checksum_key(), &query.key).ok()
-    }
-
-    /// The stored entry, if the owner has no copy of it.
-    fn stored_proof(&self, query: &Query, stored: &StoredEntry) -> Option<CopyProof> {
-        let entry = self.decoded(query, stored)?;
-        let range = entry.range.as_ref()?;
-        let age_ms = Millis(clock(&entry, stored.left_ms).age_ms);
-        let is_proved = self.cache.proves_stored(query, range, age_ms);
-        Some(CopyProof { is_proved, read_at: range.carried() })
     }
 
     fn settled(&self, query: &Query) -> Option<TransactionId> {

@@ -100,9 +100,9 @@ impl Writes {
         let knowing = positions.without_writes(range.to().database);
         let run = EndedRun { query, range, depends: copy.depends(positions.compares_values()) };
         let recent = self.recent.lock().0.clone();
-        let later = recent.iter().filter(|recent| now.since(recent.heard_at) <= age_ms);
+        let mut later = recent.iter().filter(|recent| now.since(recent.heard_at) <= age_ms);
         let (found, touched) =
-            { later }.find_map(|recent| Some((recent, run.ended_by(&recent.event, &knowing)?)))?;
+            later.find_map(|recent| Some((recent, run.ended_by(&recent.event, &knowing)?)))?;
         Some(EndedBy {
             ago_ms: now.since(found.heard_at),
             by: found.by.clone(),

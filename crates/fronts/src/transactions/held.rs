@@ -266,7 +266,7 @@ impl HeldTransaction {
     /// Before a statement that may write: what it will not change is found out. Returns the time that is left.
     ///
     /// # Errors
-    /// There is none, and nothing was sent.
+    /// [`OriginFault::TimedOut`] when none is left. Nothing was sent.
     async fn look_ahead(&self, words: &WriteWords, within: Duration) -> Result<Duration, OriginError> {
         let Some(ToNeo4j { writes, .. }) = self.to_neo4j.as_ref() else { return Ok(within) };
         if !words.may_write || self.terms.mode == AccessMode::Read {
