@@ -56,7 +56,11 @@ struct Proofs {
     told: TransactionId,
     /// How far the writes that this node has heard of go on from there.
     reached: TransactionId,
+    /// The last foreign id that any report has named.
     foreign: TransactionId,
+    /// The one that the report with the latest look has named. Where two nodes have watched at a time, the account that goes on may be the one
+    /// that knows of none so late: it began earlier.
+    reported: TransactionId,
     as_of: MonoTime,
     /// What held before, in the order of time.
     spans: VecDeque<Span>,
@@ -260,6 +264,7 @@ impl Proofs {
             told: TransactionId(0),
             reached: report.accounts.settled,
             foreign: report.foreign,
+            reported: report.foreign,
             as_of,
             spans: VecDeque::new(),
             system: report.system,
@@ -292,14 +297,14 @@ impl Proofs {
             (self.run, self.run_seen, self.told) = (report.run, now, TransactionId(0));
         }
         if as_of >= self.as_of {
-            (self.settled, self.as_of) = (report.accounts.settled, as_of);
+            (self.settled, self.reported, self.as_of) = (report.accounts.settled, report.foreign, as_of);
             self.reached = self.base();
         }
     }
 
-    /// Whether a report of this numbering, with this foreign id and run of the server, says what this node knows.
+    /// Whether the last report is of this numbering, and says this of the last foreign id and of the run of the server.
     fn goes_by(&self, epoch: WriteEpoch, foreign: TransactionId, run: Option<ServerRun>) -> bool {
-        (self.epoch, self.foreign, self.run) == (epoch, foreign, run)
+        (self.epoch, self.reported, self.run) == (epoch, foreign, run)
     }
 
     /// The last id that others have settled.

@@ -96,6 +96,20 @@ fn what_a_node_has_settled_lasts_until_a_report_knows_of_another_foreign_id() {
     assert_eq!(reached(&table), 61, "there may be no 65");
 }
 
+/// Two nodes that start have both watched. The account that goes on is the one that began earlier, and it knows of no foreign id so late. What
+/// goes by it counts all the same; what is proved goes by the later one.
+#[test]
+fn the_account_that_goes_on_counts_also_where_another_one_knew_of_a_later_foreign_id() {
+    let (earlier, later) = (|polled, settled| report(polled, settled, 40), report(1, 45, 45));
+    let mut table = table(&[(1, earlier(0, 40)), (2, later), (3, earlier(2, 50))]);
+    assert_eq!(table.settled_since(&earlier(2, 50)), Some(TransactionId(50)));
+    let (foreign, settled) = (TransactionId(40), TransactionId(52));
+    let run = Some(ServerRun(1));
+    table.hear_settled(&SettledIds { database: DATABASE, epoch: WriteEpoch(0), foreign, run, settled });
+    assert_eq!(table.reached(DATABASE), Some((WriteEpoch(0), settled)));
+    assert!(!standing(&table, 44).is_proved && standing(&table, 45).is_proved);
+}
+
 /// A count is this node's own knowledge: nothing is settled for all by it.
 #[test]
 fn what_this_node_has_come_to_by_counts_is_not_settled_for_all() {
