@@ -3,8 +3,8 @@
 
 use hopcache_sim::world::write_statement::{WRITE_ALL_LEFT, WRITE_BOTH, WRITE_MOVED, WRITE_ONE, WRITE_RIGHT};
 
-use super::proofs::{BOUND_MS, LONG_MS, WATCH_MS, after, warm_world};
-use super::{proved, warm, world_of};
+use super::proofs::{BOUND_MS, LONG_MS, WATCH_MS, after, policy, warm_world};
+use super::{NODES, proved, warm, world_of};
 use crate::prelude::*;
 
 const PAIR: usize = 2;
@@ -197,17 +197,49 @@ async fn labels_that_no_node_has_both_of_keep_each_others_reads() {
 #[tokio::test(start_paused = true)]
 async fn what_sets_properties_alone_is_accounted_for_at_once() {
     let (world, right, _, cached) = apart(458).await;
+    all_account_at_once(&world, &right, cached).await;
+}
+
+async fn all_account_at_once(world: &World, right: &Ask, cached: i64) {
     let runs = world.origin.runs();
     for writer in 0..world.nodes.len() {
-        write_of(&world, writer, WRITE_ALL_LEFT).await;
+        write_of(world, writer, WRITE_ALL_LEFT).await;
         world.pass(SETTLED_MS).await;
-        let after = after(&right, world.origin.version());
+        let after = after(right, world.origin.version());
         for node in 0..world.nodes.len() {
-            is_hit_of(&read(&world, node, &right).await, cached);
-            is_hit_of(&read(&world, node, &after).await, cached);
+            is_hit_of(&read(world, node, right).await, cached);
+            is_hit_of(&read(world, node, &after).await, cached);
         }
     }
     assert_eq!(world.origin.runs(), runs);
+}
+
+/// Nodes start. One reads at Neo4j, and watches: its report does not reach the store yet. A write, and another one watches too: it has seen no
+/// report, so the write is foreign to it. Where the first one is the owner of the database's name, its account goes on, and knows of no foreign
+/// transaction so late.
+#[tokio::test(start_paused = true)]
+async fn what_sets_properties_alone_is_accounted_for_after_two_have_watched() {
+    for first in 0..NODES {
+        let world = world_of(NODES, 460, &policy(WATCH_MS)).await;
+        world.origin.count_exactly();
+        world.origin.set_version(100);
+        world.store.set_cut(first, true);
+        read(&world, first, &read_of(&world, 1, first)).await;
+        world.pass(WATCH_MS).await;
+        write_of(&world, (first + 1) % NODES, WRITE_ONE).await;
+        world.pass(2 * FRESHNESS_LEASE_MS_DEFAULT).await;
+        world.store.set_cut(first, false);
+        world.pass(BOUND_MS).await;
+        // Each node has used the names once, and knows the labels apart.
+        let right = world.ask("MATCH (n:Right) RETURN n AS version");
+        for node in (0..NODES).chain(0..NODES) {
+            write_of(&world, node, WRITE_ALL_LEFT).await;
+            warm(&world, &right).await;
+            world.pass(BOUND_MS).await;
+        }
+        let cached = version(&read(&world, first, &right).await);
+        all_account_at_once(&world, &right, cached).await;
+    }
 }
 
 /// A node gives a node both labels, and its word reaches nobody yet. Then the owner writes to all of the one label. It has not heard of the
