@@ -148,7 +148,8 @@ async fn a_proved_entry_outlives_its_ttl_and_ends_with_the_write_that_touches_it
     })
     .await;
     let proof = &explained["proof"];
-    let ends_with = json!([format!(":{}", items.label.0), ".at of nodes", ".id of nodes"]);
+    let node = format!("(:{} {{id: 0}})", items.label.0);
+    let ends_with = json!([node, format!("{node}.id"), format!("{node}.at")]);
     assert_eq!(proof["ends_with_a_write_to"], ends_with, "{explained}");
     assert!(proof["accounted_to"].as_u64() >= proof["read_at"].as_u64(), "{explained}");
     ask(&cluster, 1, &items.set(7)).await;

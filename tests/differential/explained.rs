@@ -201,7 +201,7 @@ fn a_proved_entry_says_up_to_where_and_what_ends_it() {
     });
     keep("proved", &[statement], &printed);
     let proved = printed.split("\n\n").next().unwrap();
-    let expected = "Cached at node-a: read # s ago, proved current # s ago, at transaction #. A write to :ExplainedProved, :KNOWS or .name ends it.";
+    let expected = "Cached at node-a: read # s ago, proved current # s ago, at transaction #. A write to :ExplainedProved, (:ExplainedProved)-[:KNOWS]->() or .name ends it.";
     assert_eq!(numberless(proved), expected);
 }
 

@@ -37,8 +37,9 @@ impl StoreProblem {
             _ => return Self::Absent,
         };
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        // Inside a script Redis 7.0 and 7.2 have another message for NOPERM.
-        if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed"]) {
+        // Before a log-on Redis reads no longer command: "Protocol error: unauthenticated multibulk length". Inside a script Redis 7.0 and 7.2 have
+        // another message for NOPERM.
+        if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed", ": unauthenticated "]) {
             Self::LogOn
         } else if says(&["NOPERM", "no permissions", "ACL failure", "can't run this command"]) {
             Self::Rights
@@ -90,6 +91,8 @@ mod tests {
             StoreProblem::LogOn
         );
         assert_eq!(problem("\"NOAUTH\": Authentication required."), StoreProblem::LogOn);
+        let too_long = "ResponseError: Protocol error: unauthenticated multibulk length";
+        assert_eq!(problem(too_long), StoreProblem::LogOn);
         assert_eq!(
             problem("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
             StoreProblem::Rights
