@@ -69,7 +69,7 @@ pub struct SettledIds {
     pub database: DatabaseUuid,
     /// The numbering of its ids.
     pub epoch: WriteEpoch,
-    /// The last foreign id by the report that the account goes on from. Who knows another one does not know what it is about.
+    /// The last foreign id by the report that the account goes on from. Who goes by another one does not know what it is about.
     pub foreign: TransactionId,
     /// The run of the server by that report.
     pub run: Option<ServerRun>,

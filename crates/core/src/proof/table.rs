@@ -58,8 +58,8 @@ struct Proofs {
     reached: TransactionId,
     /// The last foreign id that any report has named.
     foreign: TransactionId,
-    /// The one that the report with the latest look has named. Where two nodes have watched at a time, the account that goes on may be the one
-    /// that knows of none so late: it began earlier.
+    /// The one that the report with the latest look has named; of reports of one look the one that was taken last. Where two nodes have watched
+    /// at a time, the account that goes on may be the one that knows of none so late: it began earlier.
     reported: TransactionId,
     as_of: MonoTime,
     /// What held before, in the order of time.
@@ -191,12 +191,18 @@ impl ProofTable {
         }
     }
 
-    /// The last id that this report, or a node after it, has settled for all. `None`: this node goes by another report of the database. What
+    /// The last id that this report, or a node since, has settled for all. `None`: this node goes by another report of the database. What
     /// this node reaches from there by counts is its own knowledge: another node may not have heard of these writes.
+    ///
+    /// Nor while the report's account has not passed the latest foreign id that this node knows. Schedule of two watchers at a time:
+    ///   all up to 44 is known, the last foreign id is 40 · 45 is foreign: the second watcher reports it · a node settles its write 46 by that ·
+    ///   the first one's report of 44 comes late, and 45 is foreign by none of its words · by that report nobody may settle 47 from 46 on.
     #[must_use]
     pub fn settled_since(&self, report: &Report) -> Option<TransactionId> {
         let known = self.databases.get(&report.database)?;
-        known.goes_by(report.epoch, report.foreign, report.run).then(|| known.base())
+        let is_past_foreign = known.settled >= known.foreign;
+        let goes_on = is_past_foreign && known.goes_by(report.epoch, report.foreign, report.run);
+        goes_on.then(|| known.base())
     }
 
     /// What is known of all ids of each database. See [`ProofTable::reached`].

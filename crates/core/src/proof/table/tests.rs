@@ -110,6 +110,22 @@ fn the_account_that_goes_on_counts_also_where_another_one_knew_of_a_later_foreig
     assert!(!standing(&table, 44).is_proved && standing(&table, 45).is_proved);
 }
 
+/// The schedule at [`ProofTable::settled_since`].
+#[test]
+fn nothing_is_settled_by_an_account_that_has_not_passed_the_latest_foreign_id() {
+    let late = report(2, 44, 40);
+    let mut table = table(&[(1, report(0, 44, 40)), (2, report(1, 44, 40)), (3, report(2, 45, 45))]);
+    let (foreign, settled) = (TransactionId(45), TransactionId(46));
+    let run = Some(ServerRun(1));
+    table.hear_settled(&SettledIds { database: DATABASE, epoch: WriteEpoch(0), foreign, run, settled });
+    assert_eq!(table.settled_since(&report(2, 45, 45)), Some(settled));
+    table.take(PollNumber(4), (MonoTime(400), MonoTime(400)), std::slice::from_ref(&late));
+    assert_eq!(table.settled_since(&late), None);
+    let next = report(4, 47, 40);
+    table.take(PollNumber(5), (MonoTime(500), MonoTime(500)), std::slice::from_ref(&next));
+    assert_eq!(table.settled_since(&next), Some(TransactionId(47)));
+}
+
 /// A count is this node's own knowledge: nothing is settled for all by it.
 #[test]
 fn what_this_node_has_come_to_by_counts_is_not_settled_for_all() {
