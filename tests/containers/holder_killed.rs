@@ -97,6 +97,8 @@ async fn kill_the_holder(world: &mut World, clients: usize, round: usize, outcom
     // The holder's run stays on its way until the holder is dead.
     world.proxy.hold_runs(&what);
     let (owner, others) = world.owner(&statement).await;
+    // What was answered before is counted when it is stored, a moment later.
+    world.committed().await;
     let stored_before = world.metric(&others, "hopcache_commits_total", "outcome=\"stored\"").await;
     let stolen_before = world.metric(&others, "hopcache_lease_grants_total", "kind=\"stolen\"").await;
     let asked = (0..clients).map(|client| world.nodes[others[client % 2]].client());
