@@ -59,7 +59,7 @@ struct Proofs {
     /// The last foreign id that any report has named.
     foreign: TransactionId,
     /// The one that the report with the latest look has named; of reports of one look the one that was taken last. Where two nodes have watched
-    /// at a time, the account that goes on may be the one that knows of none so late: it began earlier.
+    /// at a time, the account that goes on may be the one that does not know of it: it began earlier.
     reported: TransactionId,
     as_of: MonoTime,
     /// What held before, in the order of time.
@@ -191,12 +191,14 @@ impl ProofTable {
         }
     }
 
-    /// The last id that this report, or a node since, has settled for all. `None`: this node goes by another report of the database. What
-    /// this node reaches from there by counts is its own knowledge: another node may not have heard of these writes.
+    /// The last id that is settled for all: by the last report, or by a node after a write. `None`: this node goes by another report of the
+    /// database. What this node reaches from there by counts is its own knowledge: another node may not have heard of these writes.
     ///
-    /// Nor while the report's account has not passed the latest foreign id that this node knows. Schedule of two watchers at a time:
-    ///   all up to 44 is known, the last foreign id is 40 · 45 is foreign: the second watcher reports it · a node settles its write 46 by that ·
-    ///   the first one's report of 44 comes late, and 45 is foreign by none of its words · by that report nobody may settle 47 from 46 on.
+    /// It is `None` too while the last report's account has not passed the latest foreign id that this node knows. Schedule of two watchers at a
+    /// time:
+    ///   all up to 44 is known, the last foreign id is 40 · 45 is foreign: the second watcher reports it · this node settles its write 46 by that ·
+    ///   the first watcher's report of 44 comes late, of the same look, and does not name 45 · this node writes 47 · without this condition it
+    ///   would tell that all up to 47 is settled, and a node that does not know of 45 would answer for 47 with what was read at 44.
     #[must_use]
     pub fn settled_since(&self, report: &Report) -> Option<TransactionId> {
         let known = self.databases.get(&report.database)?;
@@ -308,7 +310,7 @@ impl Proofs {
         }
     }
 
-    /// Whether the last report is of this numbering, and says this of the last foreign id and of the run of the server.
+    /// Whether this node goes by this numbering, this last foreign id, and this run of the server, as the last reports say.
     fn goes_by(&self, epoch: WriteEpoch, foreign: TransactionId, run: Option<ServerRun>) -> bool {
         (self.epoch, self.reported, self.run) == (epoch, foreign, run)
     }

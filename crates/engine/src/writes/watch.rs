@@ -2,7 +2,7 @@
 //! tallies of all nodes (`core::proof`). What nobody here has written is foreign: entries from before it are proved no more.
 //!
 //! The owner of the database's name on the ring watches. If it does not report, because it has no credentials or is stopped,
-//! any node that has some does. Two watchers at a time do no harm: each has an account of its own.
+//! any node that has some does. Two watchers at a time do no harm: each has an account of its own (`ProofTable::settled_since`).
 //!
 //! A watcher asks with the credentials of the last run or write of the database on this node. It reads nothing: the question
 //! is an empty transaction.

@@ -191,7 +191,7 @@ fn word_of_invalidation(word: InvalidationWord) -> &'static str {
         InvalidationWord::OwnWrite => "entries ended by a write",
         InvalidationWord::ForeignWrite => "entries ended by a foreign write",
         InvalidationWord::Purge => "entries purged",
-        InvalidationWord::Emptied => "emptied",
+        InvalidationWord::Emptied => "entries emptied",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 159] = [
+pub const OUTCOMES: [&str; 161] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -121,6 +121,7 @@ pub const OUTCOMES: [&str; 159] = [
     "watched: uncertain",
     "entries ended by a foreign write",
     "entries purged",
+    "entries emptied",
     "prefetch launched",
     "prefetch used",
     "prefetch late",
@@ -153,6 +154,7 @@ pub const OUTCOMES: [&str; 159] = [
     "lesson unspread",
     "lesson merged",
     "lesson known",
+    "lesson unkept",
     "lesson refused",
     "lesson pulled",
     "lesson unreached",
@@ -218,7 +220,7 @@ pub const FAULTS: [&str; 50] = [
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
-pub const EXCLUDED: [(&str, &str); 19] = [
+pub const EXCLUDED: [(&str, &str); 20] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
@@ -237,5 +239,9 @@ pub const EXCLUDED: [(&str, &str); 19] = [
     ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
     ("observation unconsidered", "not every seed fills a round of considering: tests/learning"),
     ("lesson unspread", "gossip of a seed's node takes every lesson in a round: gossip/tests"),
+    (
+        "lesson refused",
+        "no node of a seed has a clock of the future, and nobody forges a piece: learning/tests",
+    ),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message, node tests"),
 ];
