@@ -67,8 +67,10 @@ pub const RECENT_WRITES_MAX: usize = 256;
 pub const EXCLUSIONS_MAX: usize = 256;
 /// Questions for such pairs that a node has under way: each is two scans of an index that Neo4j always has.
 pub const EXCLUSIONS_ASKED_MAX: usize = 2;
-/// How long a node waits before it asks again about a pair that some node has, or of which Neo4j did not say.
+/// How long a node waits before it asks again about a pair that some node has, or about which Neo4j refuses to be asked.
 pub const EXCLUSION_AGAIN_MS: u64 = 60_000;
+/// How long it waits after a question that was not answered: longer than one may take, so that a busy Neo4j has half of the time without.
+pub const EXCLUSION_LATE_MS: u64 = 2 * EXCLUSION_ASK_MS_MAX;
 /// How long it waits before it asks again about a pair that a write may have given to a node since.
 pub const EXCLUSION_OVER_MS: u64 = 1_000;
 /// How often a node looks for pairs at most: each look judges a result that has ended.
@@ -126,6 +128,8 @@ pub const WATCH_ASK_MS_MAX: u64 = 1_000;
 pub const WATCH_RUN_MS_MAX: u64 = 10_000;
 /// Records of captured changes that a watcher reads at a time: those of some hundred writes. More count as anything.
 pub const CAPTURED_BYTES_MAX: usize = 1 << 20;
+/// How long a watcher waits before it asks again for the current change of a server that did not say it.
+pub const CAPTURE_AGAIN_MS: u64 = 10_000;
 /// Pause of a watcher after it found writes under way: they end in a few milliseconds.
 pub const WATCH_AGAIN_MS: u64 = 10;
 /// How often in one interval a watcher looks again whether the writes that had begun are over.

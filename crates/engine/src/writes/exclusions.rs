@@ -13,9 +13,10 @@ use bytes::Bytes;
 use hopcache_core::bookmark::{Bookmark, DatabaseUuid, ReadRange};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{
-    EXCLUSION_AGAIN_MS, EXCLUSION_ASK_MS_MAX, EXCLUSION_LOOK_MS, EXCLUSION_OVER_MS, EXCLUSIONS_ASKED_MAX,
-    EXCLUSIONS_MAX,
+    EXCLUSION_AGAIN_MS, EXCLUSION_ASK_MS_MAX, EXCLUSION_LATE_MS, EXCLUSION_LOOK_MS, EXCLUSION_OVER_MS,
+    EXCLUSIONS_ASKED_MAX, EXCLUSIONS_MAX,
 };
+use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Viewer;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
@@ -27,7 +28,7 @@ use tokio::sync::Notify;
 use crate::model::ask::Query;
 use crate::model::fetch_times::FetchTimes;
 use crate::model::identity::Identity;
-use crate::model::ports::{AccessMode, OriginFault, OriginRun, RunBookmarks};
+use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, RunBookmarks};
 use crate::writes::Writes;
 
 /// A pair of labels of a database, for one viewer.
@@ -220,18 +221,14 @@ impl Writes {
             answer = self.origin.run(&run) => Some(answer),
             () = self.context.sleep(Millis(EXCLUSION_ASK_MS_MAX)) => None,
         };
-        let is_unsent = match &answer {
-            Some(Err(error)) => {
-                if matches!(error.kind, OriginFault::Unauthorized(_)) {
-                    self.forget_reader(&run.identity);
-                }
-                !error.was_sent
-            }
-            _ => false,
-        };
+        if let Some(Err(error)) = &answer
+            && matches!(error.kind, OriginFault::Unauthorized(_))
+        {
+            self.forget_reader(&run.identity);
+        }
+        let again_ms = again_ms(answer.as_ref());
         let answer = answer.and_then(Result::ok);
         let range = answer.as_ref().filter(|answer| answer.rows == 0).and_then(|answer| answer.range.clone());
-        let again_ms = if range.is_some() || is_unsent { EXCLUSION_OVER_MS } else { EXCLUSION_AGAIN_MS };
         if let Some(range) = range {
             self.cache.write_positions().exclude((pair.viewer, labels), (asked, &range));
         }
@@ -240,9 +237,39 @@ impl Writes {
     }
 }
 
+/// How long a pair rests after this answer. That some node has both, or that Neo4j refuses the question, stays so for long. A Neo4j that was
+/// busy or away, as after its restart, has said nothing about the pair. `None`: it took too long.
+fn again_ms(answer: Option<&Result<ResultSet, OriginError>>) -> u64 {
+    match answer {
+        Some(Ok(result)) if result.rows == 0 && result.range.is_some() => EXCLUSION_OVER_MS,
+        Some(Ok(_)) => EXCLUSION_AGAIN_MS,
+        Some(Err(error)) => match error.kind {
+            OriginFault::Failed(_) | OriginFault::Unauthorized(_) => EXCLUSION_AGAIN_MS,
+            _ if error.was_sent => EXCLUSION_LATE_MS,
+            _ => EXCLUSION_OVER_MS,
+        },
+        None => EXCLUSION_LATE_MS,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ports::Neo4jFailure;
+
+    #[test]
+    fn a_neo4j_that_was_away_is_asked_again_soon() {
+        let failed = |kind: OriginFault, was_sent| {
+            let error = OriginError { was_sent, ..kind.into() };
+            again_ms(Some(&Err(error)))
+        };
+        assert_eq!(again_ms(None), EXCLUSION_LATE_MS);
+        assert_eq!(failed(OriginFault::Cut(String::new()), true), EXCLUSION_LATE_MS);
+        assert_eq!(failed(OriginFault::Overloaded, false), EXCLUSION_OVER_MS);
+        let code = "Neo.ClientError.Security.Forbidden".to_owned();
+        let refusal = Neo4jFailure { code, message: String::new(), as_sent: Vec::new() };
+        assert_eq!(failed(OriginFault::Failed(refusal), true), EXCLUSION_AGAIN_MS);
+    }
 
     fn at(ms: u64) -> MonoTime {
         MonoTime(0) + Millis(ms)

@@ -21,8 +21,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
-    WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_RUN_MS_MAX, WATCH_TALLY_MS_MAX, WATCH_TRIES_MAX,
-    WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
+    CAPTURE_AGAIN_MS, WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_RUN_MS_MAX, WATCH_TALLY_MS_MAX,
+    WATCH_TRIES_MAX, WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{
@@ -58,6 +58,8 @@ struct WatchedDatabase {
     account: Option<(Account, MonoTime)>,
     /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
     long_ago: Option<(PollNumber, MonoTime)>,
+    /// When the server last did not say where its captured changes are.
+    uncaptured: Option<MonoTime>,
 }
 
 /// This node's account of a database.
@@ -87,7 +89,8 @@ impl Watchers {
             Some(watched) => watched.of = asker_like(of),
             None if has_room => {
                 let of = asker_like(of);
-                databases.insert(name, WatchedDatabase { of, account: None, long_ago: None });
+                databases
+                    .insert(name, WatchedDatabase { of, account: None, long_ago: None, uncaptured: None });
             }
             None => {}
         }
@@ -123,6 +126,16 @@ impl Watchers {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.account = account;
             watched.long_ago = None;
+        }
+    }
+
+    fn uncaptured(&self, name: DatabaseTag) -> Option<MonoTime> {
+        self.databases.lock().get(&name).and_then(|watched| watched.uncaptured)
+    }
+
+    fn note_uncaptured(&self, name: DatabaseTag, at: Option<MonoTime>) {
+        if let Some(watched) = self.databases.lock().get_mut(&name) {
+            watched.uncaptured = at;
         }
     }
 
@@ -265,10 +278,16 @@ impl Writes {
         Some(Account { change, ..self.new_account(name, (newest, run)).await? })
     }
 
-    /// The change to go on from next time. A server that has refused it is asked again when something is foreign.
+    /// The change to go on from next time. A server that does not say is asked again after a while, and when something is foreign: it may have
+    /// been busy, or the asker of then may not ask that.
     async fn change_before(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
-        let is_refused = self.watching.account(name).is_some_and(|account| account.change.is_none());
-        if is_refused { None } else { self.current_change(of).await }
+        let now = self.context.now();
+        if self.watching.uncaptured(name).is_some_and(|at| now.since(at) < Millis(CAPTURE_AGAIN_MS)) {
+            return None;
+        }
+        let change = self.current_change(of).await;
+        self.watching.note_uncaptured(name, change.is_none().then_some(now));
+        change
     }
 
     /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for.
