@@ -249,7 +249,7 @@ impl Writes {
                 self.tell_foreign(name, newest);
                 // Capture may have been switched on since it was refused.
                 if account.change.is_none() {
-                    account.change = self.current_change(of).await;
+                    account.change = self.change_now(name, of).await;
                 }
                 Some(account)
             }
@@ -285,8 +285,12 @@ impl Writes {
         if self.watching.uncaptured(name).is_some_and(|at| now.since(at) < Millis(CAPTURE_AGAIN_MS)) {
             return None;
         }
+        self.change_now(name, of).await
+    }
+
+    async fn change_now(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
         let change = self.current_change(of).await;
-        self.watching.note_uncaptured(name, change.is_none().then_some(now));
+        self.watching.note_uncaptured(name, change.is_none().then(|| self.context.now()));
         change
     }
 

@@ -112,6 +112,30 @@ async fn a_server_that_captures_later_is_read_before_anything_is_foreign() {
     assert_eq!(all(&world, &left).await, [Some(FIRST); NODES]);
 }
 
+/// One that is found to capture when something is foreign is read from then on.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_captures_when_something_is_foreign_is_read_from_then_on() {
+    let (world, [left, _]) = warm_world_with(498, &captured(), |_| {}).await;
+    // It has just not said where its changes are.
+    let asked = world.origin.changes_asked();
+    while world.origin.changes_asked() == asked {
+        world.pass(WATCH_MS).await;
+    }
+    world.origin.capture_changes();
+    world.origin.write_past_with(WRITE_ELSEWHERE);
+    world.pass(BOUND_MS).await;
+    assert_eq!(all(&world, &left).await, [None; NODES]);
+    // It is read anew, and proved again, sooner than a server without capture is asked again.
+    let left = world.ask(super::proofs::LEFT);
+    world.pass(LONG_MS / 2).await;
+    all(&world, &left).await;
+    world.pass(WATCH_MS).await;
+    assert_eq!(all(&world, &left).await, [Some(FIRST + 1); NODES]);
+    world.origin.write_past_with(WRITE_ELSEWHERE);
+    world.pass(BOUND_MS).await;
+    assert_eq!(all(&world, &left).await, [Some(FIRST + 1); NODES]);
+}
+
 /// It is asked only if that is configured.
 #[tokio::test(start_paused = true)]
 async fn capture_is_not_read_unless_configured() {
