@@ -54,11 +54,40 @@ pub(super) struct Figures {
     pub(super) bypasses: Option<u64>,
     /// Runs at Neo4j: `hopcache_origin_runs_total` of all nodes; all statements where nothing stands before Neo4j.
     pub(super) runs: u64,
+    /// Of them, those that nobody had asked for.
+    pub(super) prefetches: Option<Prefetches>,
     /// CPU time of all processes but the client's, of each statement. `None` where Neo4j runs on another machine.
     pub(super) cpu_us: Option<f64>,
     pub(super) neo4j_cpu_us: Option<f64>,
     pub(super) nodes_cpu_us: Option<f64>,
     pub(super) redis_cpu_us: Option<f64>,
+}
+
+/// What became of prefetches at all nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Prefetches {
+    /// `prefetch_attempts_total`.
+    pub(super) launched: u64,
+    /// `prefetch_hits_total`.
+    pub(super) used: u64,
+    /// `prefetch_late_total`.
+    pub(super) late: u64,
+}
+
+impl Prefetches {
+    fn since(self, before: Self) -> Self {
+        Self {
+            launched: self.launched.saturating_sub(before.launched),
+            used: self.used.saturating_sub(before.used),
+            late: self.late.saturating_sub(before.late),
+        }
+    }
+
+    /// Those that a request used or waited for, of all, in percent.
+    pub(super) fn right_percent(self) -> f64 {
+        let launched = usize::try_from(self.launched).unwrap_or(usize::MAX);
+        100.0 * share(usize::try_from(self.used + self.late).unwrap_or(usize::MAX), launched)
+    }
 }
 
 /// Counters and CPU times since the processes' start.
@@ -68,6 +97,7 @@ struct Counters {
     misses: u64,
     bypasses: u64,
     runs: u64,
+    prefetches: Prefetches,
     nodes_cpu: Duration,
     redis_cpu: Duration,
     neo4j_cpu: Option<Duration>,
@@ -84,6 +114,11 @@ impl Counters {
             misses: of("cache_miss_total"),
             bypasses: of("cache_bypass_total"),
             runs: of("hopcache_origin_runs_total"),
+            prefetches: Prefetches {
+                launched: of("prefetch_attempts_total"),
+                used: of("prefetch_hits_total"),
+                late: of("prefetch_late_total"),
+            },
             nodes_cpu: nodes.cpu()?,
             redis_cpu: nodes.redis().as_ref().map_or(Ok(Duration::ZERO), Process::cpu)?,
             neo4j_cpu,
@@ -96,6 +131,7 @@ impl Counters {
             misses: self.misses.saturating_sub(before.misses),
             bypasses: self.bypasses.saturating_sub(before.bypasses),
             runs: self.runs.saturating_sub(before.runs),
+            prefetches: self.prefetches.since(before.prefetches),
             nodes_cpu: self.nodes_cpu.saturating_sub(before.nodes_cpu),
             redis_cpu: self.redis_cpu.saturating_sub(before.redis_cpu),
             neo4j_cpu: self.neo4j_cpu.zip(before.neo4j_cpu).map(|(now, then)| now.saturating_sub(then)),
@@ -173,6 +209,7 @@ fn figures(replayed: &Replayed, counters: &Counters, has_nodes: bool) -> Figures
         misses: of_nodes(counters.misses),
         bypasses: of_nodes(counters.bypasses),
         runs: if has_nodes { counters.runs } else { statements as u64 },
+        prefetches: has_nodes.then_some(counters.prefetches),
         cpu_us: all_cpu.map(cpu_us),
         neo4j_cpu_us: counters.neo4j_cpu.map(cpu_us),
         nodes_cpu_us: has_nodes.then(|| cpu_us(counters.nodes_cpu)),

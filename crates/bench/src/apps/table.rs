@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hopcache_testbed::report::Spread;
 
 use super::arms::CEILING;
-use super::measure::Figures;
+use super::measure::{Figures, Prefetches};
 
 /// The columns, and the digits behind the point of each.
-const HEADS: [(&str, usize); 10] = [
+const HEADS: [(&str, usize); 12] = [
     ("statements/s", 0),
     ("page P50 ms", 2),
     ("P95", 2),
@@ -17,6 +17,8 @@ const HEADS: [(&str, usize); 10] = [
     ("hits", 0),
     ("hits of reads %", 1),
     ("runs at Neo4j", 0),
+    ("prefetches", 0),
+    ("right %", 0),
     ("CPU µs per statement", 0),
     ("of that Neo4j's", 0),
 ];
@@ -70,6 +72,8 @@ fn values(figures: &Figures) -> [Option<f64>; HEADS.len()] {
         figures.hits.map(|hits| hits as f64),
         figures.hits_percent,
         Some(figures.runs as f64),
+        figures.prefetches.map(|prefetches| prefetches.launched as f64),
+        figures.prefetches.map(Prefetches::right_percent),
         figures.cpu_us,
         figures.neo4j_cpu_us,
     ]
@@ -183,6 +187,7 @@ mod tests {
             misses: count,
             bypasses: count,
             runs: 88,
+            prefetches: count.map(|launched| Prefetches { launched, used: 4, late: 1 }),
             cpu_us: Some(900.4),
             neo4j_cpu_us: Some(700.0),
             nodes_cpu_us: None,
@@ -195,7 +200,7 @@ mod tests {
         let alone = row("films", 1, None, "neo4j", &[hits(None)]);
         assert_eq!(
             alone,
-            "| films | 1 | closed | neo4j | 100 | 1.00 | 2.00 | 3.50 | 0 | – | – | 88 | 900 | 700 |"
+            "| films | 1 | closed | neo4j | 100 | 1.00 | 2.00 | 3.50 | 0 | – | – | 88 | – | – | 900 | 700 |"
         );
         let two = row("films", 5, Some(20.0), "hopcache", &[hits(Some(10)), hits(Some(20))]);
         assert!(
