@@ -177,7 +177,11 @@ fn from(binding: &Binding) -> String {
         Binding::Param { name, kind } => format!("parameter {name} ({})", kind_label(*kind)),
         Binding::Field { column, path, rows, kind } => {
             let path: String = path.iter().map(|key| format!(".{key}")).collect();
-            let rows = if *rows == Rows::First { "the first row" } else { "each row" };
+            let rows = match rows {
+                Rows::First => "the first row",
+                Rows::Each => "each row",
+                Rows::All => "all rows",
+            };
             format!("result.{column}{path} of {rows} ({})", kind_label(*kind))
         }
         Binding::Constant(value) => {

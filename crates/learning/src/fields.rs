@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use hopcache_core::limits::{
     FIELD_NAME_BYTES_MAX, FIELD_TEXT_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_COLUMNS_MAX, FIELDS_DEPTH_MAX,
-    FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
+    FIELDS_LIST_ROWS_MAX, FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_STEPS_MAX,
 };
 use hopcache_core::result::ResultSet;
 use hopcache_core::wire::{at_most, from_bytes, piece, to_bytes};
@@ -67,7 +67,7 @@ impl Fields {
         let mut reading = Reading::new(result);
         let head = &result.records[..result.records.len().min(FIELDS_READ_BYTES_MAX)];
         let mut reader = Reader::new(head);
-        for row in 0..FIELDS_ROWS_MAX {
+        for row in 0..FIELDS_LIST_ROWS_MAX {
             if u64::from(row) >= result.rows || reading.row(row, &mut reader).is_none() {
                 break;
             }
@@ -101,6 +101,41 @@ impl Fields {
     pub fn value(&self, row: u8, column: &str, path: &[Box<str>]) -> Option<&[u8]> {
         let at = self.place(column, path)?;
         self.scalars.iter().find(|each| each.row == row && each.place == at).map(|each| &*each.value)
+    }
+
+    /// The values of all rows at that place as one list, in PackStream's canonical form. `None` if a row has none there, or was not read.
+    #[must_use]
+    pub fn list(&self, column: &str, path: &[Box<str>]) -> Option<Vec<u8>> {
+        let at = self.place(column, path)?;
+        let values = || self.scalars.iter().filter(|each| each.place == at);
+        let is_whole = values().map(|each| u64::from(each.row)).eq(0..self.rows) && self.rows > 0;
+        if !is_whole {
+            return None;
+        }
+        let mut writer = Writer::new();
+        writer.list(values().count());
+        values().for_each(|each| writer.raw(&each.value));
+        Some(writer.into_bytes())
+    }
+
+    /// The places whose values in all rows are this list together. Each scalar is looked at once.
+    pub fn places_of_list(&self, list: &[u8]) -> Vec<(&str, &[Box<str>])> {
+        let Some(items) = items_of(list, self.rows) else { return Vec::new() };
+        // How many rows of each place are as in the list, one after the other.
+        let mut equal = vec![0_usize; self.places.len()];
+        for Scalar { row, place, value } in &self.scalars {
+            let (row, place) = (usize::from(*row), usize::from(*place));
+            if let Some(count) = equal.get_mut(place)
+                && *count == row
+                && items.get(row) == Some(&&**value)
+            {
+                *count += 1;
+            }
+        }
+        let whole = self.places.iter().zip(equal).filter(|(_, equal)| *equal == items.len());
+        let named = whole
+            .filter_map(|(place, _)| Some((&**self.columns.get(usize::from(place.column))?, &*place.path)));
+        named.collect()
     }
 
     /// All scalars, row by row, from left to right.
@@ -163,7 +198,7 @@ impl Fields {
             let mut reader = Reader::new(&each.value);
             let is_whole = reader.token().ok().and_then(scalar).is_some_and(|value| value == each.value);
             is_whole
-                && each.row < FIELDS_ROWS_MAX
+                && each.row < FIELDS_LIST_ROWS_MAX
                 && u64::from(each.row) < self.rows
                 && usize::from(each.place) < self.places.len()
         };
@@ -172,6 +207,14 @@ impl Fields {
             && self.scalars.iter().all(is_field)
             && self.scalars.is_sorted_by_key(|each| each.row)
     }
+}
+
+/// The items of a list with as many as there are rows, if that is a number of rows that may be read.
+fn items_of(list: &[u8], rows: u64) -> Option<Vec<&[u8]>> {
+    let mut reader = Reader::new(list);
+    let Ok(Token::List(len)) = reader.token() else { return None };
+    let is_whole = len > 0 && len <= usize::from(FIELDS_LIST_ROWS_MAX) && u64::try_from(len) == Ok(rows);
+    is_whole.then(|| (0..len).map(|_| reader.skip().ok()).collect())?
 }
 
 fn count(len: usize) -> u8 {

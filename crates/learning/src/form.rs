@@ -4,6 +4,7 @@
 //! It never decides whether that is worth a run, and never changes a statement's text. An id in the text itself, not in
 //! a parameter, is not bound, so such successors are only ever learned as exact ones.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -84,6 +85,8 @@ pub enum Rows {
     First,
     /// Any of the first [`FIELDS_ROWS_MAX`]; all such fields of one query are of one row.
     Each,
+    /// All of them, as one list: the ids that a search has found.
+    All,
 }
 
 /// A form with the values of a given query.
@@ -145,7 +148,9 @@ impl Form {
         let Self::Template { statement, bindings } = self else { return None };
         let mut bindings = bindings.clone();
         for binding in bindings.values_mut() {
-            if let Binding::Field { rows, .. } = binding {
+            if let Binding::Field { rows, .. } = binding
+                && *rows == Rows::Each
+            {
                 *rows = Rows::First;
             }
         }
@@ -186,20 +191,25 @@ impl Before<'_> {
         for (name, binding) in bindings {
             pairs.push((&**name, self.value(binding, row)?));
         }
-        let params = written(pairs.into_iter());
+        let params = written(pairs.iter().map(|(name, value)| (*name, &**value)));
         (params.len() <= LEARNED_PARAMS_BYTES_MAX).then_some(params)
     }
 
-    fn value<'a>(&'a self, binding: &'a Binding, row: u8) -> Option<&'a [u8]> {
+    fn value<'a>(&'a self, binding: &'a Binding, row: u8) -> Option<Cow<'a, [u8]>> {
         let (value, wanted) = match binding {
-            Binding::Constant(value) => return Some(value),
-            Binding::Param { name, kind } => (self.params.get(name)?, *kind),
+            Binding::Constant(value) => return Some(Cow::Borrowed(value)),
+            Binding::Param { name, kind } => (Cow::Borrowed(self.params.get(name)?), *kind),
             Binding::Field { column, path, rows, kind } => {
-                let row = if *rows == Rows::First { 0 } else { row };
-                (self.fields?.value(row, column, path)?, *kind)
+                let fields = self.fields?;
+                let value = match rows {
+                    Rows::First => fields.value(0, column, path).map(Cow::Borrowed),
+                    Rows::Each => fields.value(row, column, path).map(Cow::Borrowed),
+                    Rows::All => fields.list(column, path).map(Cow::Owned),
+                };
+                (value?, *kind)
             }
         };
-        (Kind::of(value) == Some(wanted)).then_some(value)
+        (Kind::of(&value) == Some(wanted)).then_some(value)
     }
 }
 
@@ -255,7 +265,11 @@ impl fmt::Display for Binding {
             Self::Field { column, path, rows, .. } => {
                 write!(out, "{column}")?;
                 path.iter().try_for_each(|key| write!(out, ".{key}"))?;
-                out.write_str(if *rows == Rows::First { " of the first row" } else { " of each row" })
+                out.write_str(match rows {
+                    Rows::First => " of the first row",
+                    Rows::Each => " of each row",
+                    Rows::All => " of all rows, as a list",
+                })
             }
             Self::Constant(_) => out.write_str("a constant"),
         }

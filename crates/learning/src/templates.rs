@@ -13,7 +13,8 @@
 //!   because a constant describes one place and a template all of them.
 //! - The rest (a page size, a language) may well be constants, and always have that hypothesis.
 //!
-//! Types count: `1`, `1.0` and `"1"` are three values. A list or map is compared as a whole, and never searched. An id
+//! Types count: `1`, `1.0` and `"1"` are three values. A list or map is compared as a whole, and never searched. A list may be the
+//! values of a column, or of a property in it, in all rows of the result before: what a search found, handed to the next step. An id
 //! in the text of a statement is no parameter, so this learns nothing from it.
 //!
 //! Pure and bounded. It decides which forms one step supports, never how often a step was seen or how likely it is.
@@ -21,11 +22,11 @@
 use std::collections::BTreeMap;
 
 use hopcache_core::limits::{
-    FORM_CONSTANT_BYTES_MAX, FORM_STATEMENT_BYTES_MAX, SESSION_BEFORE_MAX, TEMPLATE_SOURCES_MAX,
-    TEMPLATE_TRIES_MAX, TEMPLATES_PER_STEP_MAX, TRIVIAL_INT_BELOW,
+    FIELDS_ROWS_MAX, FORM_CONSTANT_BYTES_MAX, FORM_STATEMENT_BYTES_MAX, SESSION_BEFORE_MAX,
+    TEMPLATE_SOURCES_MAX, TEMPLATE_TRIES_MAX, TEMPLATES_PER_STEP_MAX, TRIVIAL_INT_BELOW,
 };
 
-use crate::fields::Fields;
+use crate::fields::{Field, Fields};
 use crate::form::{Binding, Form, Rows};
 use crate::params::{Kind, Params};
 
@@ -119,14 +120,30 @@ impl<'a> Source<'a> {
     }
 
     fn has_field_with(&self, value: &[u8]) -> bool {
-        self.fields.into_iter().flat_map(Fields::scalars).any(|field| field.value == value)
+        self.first_fields().any(|field| field.value == value) || self.lists_with(value).next().is_some()
+    }
+
+    /// Those of the rows that a form may take a field of.
+    fn first_fields(&self) -> impl Iterator<Item = Field<'_>> {
+        let fields = self.fields.into_iter().flat_map(Fields::scalars);
+        fields.filter(|field| field.row < FIELDS_ROWS_MAX)
+    }
+
+    /// The places whose values are this list together.
+    fn lists_with(&self, value: &[u8]) -> impl Iterator<Item = Binding> {
+        let places = self.fields.map(|fields| fields.places_of_list(value)).unwrap_or_default();
+        places.into_iter().map(|(column, path)| Binding::Field {
+            column: column.into(),
+            path: path.to_vec(),
+            rows: Rows::All,
+            kind: Kind::List,
+        })
     }
 
     /// The places of this value in the result: the first row before later ones, each place once.
     fn fields_with(&self, value: &[u8], kind: Kind) -> Vec<Binding> {
-        let mut bindings = Vec::new();
-        let fields = self.fields.into_iter().flat_map(Fields::scalars).filter(|field| field.value == value);
-        for field in fields {
+        let mut bindings: Vec<Binding> = self.lists_with(value).take(TEMPLATE_SOURCES_MAX).collect();
+        for field in self.first_fields().filter(|field| field.value == value) {
             let binding =
                 |rows| Binding::Field { column: field.column.into(), path: field.path.to_vec(), rows, kind };
             if field.row == 0 {

@@ -140,12 +140,15 @@ pub const SWEEP_SOURCES_OF_SIGHTINGS: usize = SWEEP_EVERY_SIGHTINGS as usize;
 
 /// Rows of a result whose fields are read: users of a list open one of the first few.
 pub const FIELDS_ROWS_MAX: u8 = 8;
+/// Rows of a result whose values may be one list together: what a retrieval found, handed to its next step. A longer list is an export.
+pub const FIELDS_LIST_ROWS_MAX: u8 = 32;
+const _: () = assert!(FIELDS_ROWS_MAX <= FIELDS_LIST_ROWS_MAX);
 /// Fields of one result as they are sent and kept, in bytes.
 pub const FIELDS_BYTES_MAX: usize = 4 << 10;
 /// Bytes of records that are read for fields: a column with 10⁵ ids in the first row ends the reading, after about 1
 /// ms.
 pub const FIELDS_READ_BYTES_MAX: usize = 256 << 10;
-/// Values that are read for fields: 8 rows of 32 columns of 16 properties. Each is compared with the known places.
+/// Values that are read for fields: 32 rows of 8 columns of 16 properties. Each is compared with the known places.
 pub const FIELDS_STEPS_MAX: usize = 4 << 10;
 /// Columns that are read; a result with more is a table, from which users follow nothing.
 pub const FIELDS_COLUMNS_MAX: usize = 32;
@@ -198,6 +201,9 @@ pub const SESSION_SETTLE_MS: u64 = 400;
 const _: () = assert!(SESSION_SETTLE_MS > super::OBSERVATIONS_EVERY_MS + 50);
 /// Longest time between the end of a query and the beginning of the next one: a person reads for that long.
 pub const SESSION_WINDOW_MS: u64 = 60_000;
+/// A driver's session that names none is the statements of one Bolt connection, up to a pause of this length between two of
+/// them (or RESET, or LOGON). A page asks its statements within milliseconds; the next user of a pooled connection comes later.
+pub const BOLT_SESSION_PAUSE_MS: u64 = 500;
 /// A session without observations for this time is forgotten: nothing can follow its last query.
 pub const SESSION_IDLE_MS: u64 = 2 * SESSION_WINDOW_MS;
 /// Waiting observations of one session: two rounds of one entry node. They wait for
@@ -209,6 +215,18 @@ pub const SESSION_GAPS_MAX: usize = SESSION_WAITING_MAX / super::OBSERVED_OF_SES
 /// Observations that wait in all sessions together.
 pub const SESSIONS_WAITING_MAX: usize = 16_384;
 
+/// Steps that are predicted at once after an answered query: by templates whose parameters are all known, since they come from the
+/// parameters before. A page view asks about five statements.
+pub const STEPS_AHEAD_MAX: usize = 4;
+/// The CPU time of an order to another node, at both, in milliseconds: a message and its answer.
+pub const ORDER_PRICE_MS: f32 = 0.1;
+/// The gain of an order after a hit before anything is known, and the most that counts, in milliseconds: some seventy orders in vain
+/// bring it below the price.
+pub const AFTER_HITS_GAIN_MS: f32 = 10.0;
+/// Weight of the newest order in that mean: the last 30 or so count.
+pub const AFTER_HITS_SMOOTHING: f32 = 1.0 / 16.0;
+/// Of hits whose orders bring less than they cost, one in this many is considered.
+pub const AFTER_HITS_SAMPLE: u32 = 16;
 /// Launches allowed for each demand miss, in quarters of a launch: prefetch adds at most a quarter to the origin's load
 /// (DESIGN "Prefetch").
 pub const PREFETCH_QUARTERS_PER_MISS: i64 = 1;
@@ -218,6 +236,8 @@ pub const PREFETCH_TOKENS_MAX: i64 = 32;
 pub const PREFETCH_MISS_SMOOTHING: f64 = 0.03;
 /// Runs of prefetches at a time, in percent of the origin's slots, but at least one (F40).
 pub const PREFETCH_SLOTS_PERCENT: usize = 10;
+/// The probability from which a prediction is not held to that share, if as many of its source's last launches were used. The same as the accuracy above which prefetching becomes more aggressive.
+pub const PREFETCH_NEARLY_CERTAIN_P: f64 = PREFETCH_ACCURACY_HIGH_PERCENT as f64 / 100.0;
 /// The same where the origin has no slots (the embedded graph): as of 32, the default of `origin.max_concurrent`.
 pub const PREFETCH_RUNS_UNSLOTTED: usize = 3;
 /// Launched entries of one node that wait to be used. 0.2 launches for each of 200 misses a second and a life of 90 s

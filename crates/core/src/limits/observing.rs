@@ -45,8 +45,8 @@ pub const TRANSITIONS_IN_BATCH_MAX: usize = 256;
 pub const ANSWERED_MAX: usize = 1_024;
 /// Longest forwarded message that waits so: its query, credentials and bookmarks.
 pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
-/// Pause between two rounds of considering: short against the time between two clicks. Orders of one round for the same
-/// node are one message.
+/// The time in which [`CONSIDERED_IN_ROUND_MAX`] queries are considered as they come, each at once: the next statement of a page comes
+/// within a millisecond. More make the node busy.
 pub const CONSIDER_EVERY_MS: u64 = 25;
 /// The same pause at a busy node: once more than 960 queries a second come, until half as many come; and while the origin has
 /// nothing left over. Each round may cost a message
@@ -59,8 +59,8 @@ const _: () = assert!(CONSIDER_SAMPLED_MS < CONSIDER_EVERY_MS_BUSY);
 pub const CONSIDERED_KEPT_MS: u64 = ORDERED_KEPT_MS;
 /// The number of such keys remembered, about: three keys with the same two places push each other out.
 pub const CONSIDERED_MAX: usize = 4_096;
-/// Answered queries that are considered in one round: 960 a second, or 120 at a busy node. Each costs 20 to
-/// 100 µs, so considering takes a few percent of a core at most. The rest is counted as unconsidered, and may be considered
+/// Queries that are considered in [`CONSIDER_EVERY_MS`]: 960 a second, or 120 at a busy node. Each costs 20 to
+/// 100 µs, so considering takes a tenth of a core at most. The rest is counted as unconsidered, and may be considered
 /// after [`CONSIDERED_KEPT_MS`].
 pub const CONSIDERED_IN_ROUND_MAX: usize = 24;
 /// Rounds whose questions for the fields of near copies are under way at a time. Each lasts [`FIELDS_ASK_MS`] at most.

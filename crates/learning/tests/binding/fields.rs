@@ -1,6 +1,6 @@
 //! Fields: the kept part of a result, and that any result and any bytes do no harm.
 
-use hopcache_core::limits::{FIELDS_BYTES_MAX, FIELDS_ROWS_MAX};
+use hopcache_core::limits::{FIELDS_BYTES_MAX, FIELDS_LIST_ROWS_MAX};
 use hopcache_learning::fields::Fields;
 use hopcache_packstream::{Value, decode, encode, tag};
 use proptest::prelude::*;
@@ -41,7 +41,10 @@ fn only_the_first_rows_and_short_texts() {
         (0..100).map(|id| vec![Value::Int(id), "x".repeat(60 + id as usize).as_str().into()]).collect();
     let fields = Fields::of(&result(&["id", "text"], &rows));
     assert_eq!(fields.rows(), 100);
-    assert_eq!(fields.scalars().filter(|field| field.column == "id").count(), usize::from(FIELDS_ROWS_MAX));
+    assert_eq!(
+        fields.scalars().filter(|field| field.column == "id").count(),
+        usize::from(FIELDS_LIST_ROWS_MAX)
+    );
     assert_eq!(fields.scalars().filter(|field| field.column == "text").count(), 5, "60 to 64 bytes");
 }
 

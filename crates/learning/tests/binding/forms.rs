@@ -154,7 +154,7 @@ fn any_binding() -> impl Strategy<Value = Binding> {
             ][usize::from(at)]
         })
     };
-    let rows = prop_oneof![Just(Rows::First), Just(Rows::Each)];
+    let rows = prop_oneof![Just(Rows::First), Just(Rows::Each), Just(Rows::All)];
     let path = prop::collection::vec("[abc]{0,2}".prop_map(String::into_boxed_str), 0..4);
     prop_oneof![
         ("[abc]{0,2}", kind()).prop_map(|(name, kind)| Binding::Param { name: name.into(), kind }),

@@ -1,7 +1,7 @@
 //! Templates of one step: which hypotheses there are, from which earlier query a step is learned, and that each
 //! returned form makes the next query.
 
-use hopcache_core::limits::{SESSION_BEFORE_MAX, TEMPLATES_PER_STEP_MAX};
+use hopcache_core::limits::{FIELDS_LIST_ROWS_MAX, SESSION_BEFORE_MAX, TEMPLATES_PER_STEP_MAX};
 use hopcache_learning::Kind;
 use hopcache_learning::fields::Fields;
 use hopcache_learning::form::{Binding, Form, Rows};
@@ -47,6 +47,31 @@ fn a_field_is_learned_of_the_first_row_and_of_each() {
     assert_eq!(forms(&before(), &[("id", 300.into())]), (0, vec![each]));
     let constant = one(Binding::Constant(encode(&400.into())));
     assert_eq!(forms(&before(), &[("id", 400.into())]), (0, vec![constant]));
+}
+
+/// A search finds some ids, and the next step asks for all of them: retrieval for a language model works so.
+#[test]
+fn a_list_is_learned_of_all_rows() {
+    let list = |ids: &[i64]| Value::List(ids.iter().map(|id| (*id).into()).collect());
+    let all = one(field("f.id", &[], Rows::All, Kind::List));
+    let before = |found: &[i64]| [Query("A", params(&[]), ids("f.id", found))];
+    assert_eq!(forms(&before(&[100, 200, 300]), &[("id", list(&[100, 200, 300]))]), (0, vec![all.clone()]));
+    let other = ids("f.id", &[7, 5]).unwrap();
+    let bound = all.bind(&params(&[]), Some(&other));
+    assert_eq!(
+        bound.iter().map(|each| &each.params).collect::<Vec<_>>(),
+        [&params(&[("id", list(&[7, 5]))])]
+    );
+    // Some of the ids, another order, or a row without one.
+    for (found, asked) in [(&[100, 200][..], &[100][..]), (&[100, 200], &[200, 100])] {
+        let constant = one(Binding::Constant(encode(&list(asked))));
+        assert_eq!(forms(&before(found), &[("id", list(asked))]), (0, vec![constant]));
+    }
+    let gap = Fields::of(&result(&["f.id"], &[vec![100.into()], vec![Value::Null]]));
+    assert!(all.bind(&params(&[]), Some(&gap)).is_empty());
+    let many: Vec<i64> = (100..=100 + i64::from(FIELDS_LIST_ROWS_MAX)).collect();
+    assert!(all.bind(&params(&[]), ids("f.id", &many).as_ref()).is_empty(), "an export");
+    assert!(!all.bind(&params(&[]), ids("f.id", &many[1..]).as_ref()).is_empty());
 }
 
 #[test]
