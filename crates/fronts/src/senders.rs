@@ -12,6 +12,7 @@ use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_engine::ask::SessionTag;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_net::client_addr::ClientAddr;
+use rand::RngCore as _;
 
 /// Makes identities and sessions.
 pub struct Senders {
@@ -24,6 +25,8 @@ pub struct Senders {
     /// The key that turns an address into a session, if addresses are used. It differs from [`Senders::session_key`], so
     /// that a client cannot choose a session name that equals another client's address.
     fallback_key: Option<[u8; 32]>,
+    /// The same for connections. Other nodes, and this one after a restart, have the same numbers of connections.
+    connection_key: [u8; 32],
 }
 
 impl Senders {
@@ -42,6 +45,7 @@ impl Senders {
                 .prefetch
                 .fallback_sessions
                 .then(|| derive("hopcache 2026-11-21 session of an address")),
+            connection_key: random_key(),
         };
         if let (OriginAuth::Service { user, password, .. }, OriginUri::Bolt { .. }) =
             (&settings.origin.auth, &settings.origin.uri)
@@ -105,6 +109,14 @@ impl Senders {
         self.learns().then(|| tag_of(&blake3::keyed_hash(&self.session_key, name)))
     }
 
+    /// The session of a driver that names none: part `part` of the connection with this number at this node. `None` if no part
+    /// of the node uses it.
+    #[must_use]
+    pub fn session_of_connection(&self, connection: u64, part: u64) -> Option<SessionTag> {
+        let of = [connection.to_le_bytes(), part.to_le_bytes()].concat();
+        self.learns().then(|| tag_of(&blake3::keyed_hash(&self.connection_key, &of)))
+    }
+
     /// The session of an address, if addresses are used. The node keeps a keyed digest: without the cluster's key no
     /// address can be recovered from it, not even by trying all of them.
     #[must_use]
@@ -118,6 +130,12 @@ impl Senders {
             tag_of(&digest)
         }))
     }
+}
+
+fn random_key() -> [u8; 32] {
+    let mut key = [0; 32];
+    rand::rng().fill_bytes(&mut key);
+    key
 }
 
 fn tag_of(digest: &blake3::Hash) -> SessionTag {

@@ -32,8 +32,8 @@ pub struct PrefetchSection {
     )]
     #[schemars(extend("x-reload" = true))]
     pub kinds: Vec<PrefetchKind>,
-    /// Whether a request without `Hopcache-Session` belongs to a session of its principal at the address of its
-    /// connection. Behind a balancer this is the balancer's address (unless `node.proxy_protocol` lists the balancer). The node keeps
+    /// Whether a request over HTTP without `Hopcache-Session` belongs to a session of its principal at the address of its
+    /// connection. (Over Bolt it belongs to the driver's session on its connection.) Behind a balancer this is the balancer's address (unless `node.proxy_protocol` lists the balancer). The node keeps
     /// the address only as a keyed hash.
     pub fallback_sessions: bool,
 }

@@ -43,7 +43,7 @@ impl Session {
             return None;
         }
         front.shared.credentials.check_ahead(&identity, &known.acceptance, came);
-        let (session, traceparent) = (self.session_tag(options), options.traceparent.clone());
+        let (session, traceparent) = (self.session_tag(options, came), options.traceparent.clone());
         let ask = Ask { session, traceparent, ..ask.ask() };
         let outcome = front.engine.path().request_hit(&ask, came)?;
         let result = self.hit_of(options, &ask, outcome, started)?;

@@ -7,9 +7,11 @@
 
 mod ahead;
 mod boxed;
+mod driver_session;
 mod elsewhere;
 mod live;
 mod login;
+mod pull_ending;
 mod queued;
 mod relayed;
 mod route;
@@ -22,14 +24,15 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
+use hopcache_bolt::Interrupted;
 use hopcache_bolt::server::{
     Admission, BadRequest, Ending, Kind, Machine, ReceivedMessage, Request, State, Take, Version, reply,
 };
-use hopcache_bolt::{Interrupted, metadata};
 use hopcache_core::limits::PARSE_INLINE_BYTES_MAX;
 use hopcache_cypher::verdict::BypassReason;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::Reason;
+use hopcache_engine::ports::Clock as _;
 use hopcache_neo4j::relays::LentRelay;
 use hopcache_net::body_budget::Reservation;
 use hopcache_net::client_addr::ClientAddr;
@@ -38,8 +41,10 @@ use hopcache_ops::traces::RequestSpan;
 use hopcache_packstream::Value;
 
 use self::boxed::boxed;
+use self::driver_session::DriverSession;
 use self::live::LiveResult;
 use self::login::{Hello, Login, credentials_in};
+use self::pull_ending::{PullEnding, ending_of};
 use self::relayed::{RelayedResult, append_as_is, append_success};
 use self::route::RouteOptions;
 use self::statement::{CacheResponse, Statement};
@@ -119,6 +124,8 @@ pub(crate) struct Session {
     may_run_again: bool,
     /// The PULL that the client has sent directly behind the present RUN.
     pull_behind: Option<ReceivedMessage>,
+    /// Which statements belong together, for learning.
+    driver_session: DriverSession,
 }
 
 impl Session {
@@ -146,6 +153,7 @@ impl Session {
             is_counted: false,
             may_run_again: true,
             pull_behind: None,
+            driver_session: DriverSession::default(),
         }
     }
 
@@ -292,6 +300,7 @@ impl Session {
             (self.result, self.transaction) = (None, None);
         }
         self.machine.ended(kind, ending);
+        self.driver_session.answered(self.front.clock.now());
     }
 
     /// Counts a request that was refused before it became a query, as over HTTP: a log-on, a routing table, a transaction, or a
@@ -444,54 +453,7 @@ impl Session {
     /// closed.
     async fn reset(&mut self) {
         (self.result, self.transaction) = (None, None);
+        self.driver_session.end();
         self.reset_relay().await;
-    }
-}
-
-/// What a SUCCESS before a RESET was the answer to.
-#[derive(Debug, PartialEq, Eq)]
-enum PullEnding {
-    /// The end of the result.
-    Whole,
-    /// More of the result was left, and RESET has forgotten that.
-    Part,
-    /// RUN, or a PULL whose COMMIT this node has not sent: RESET has rolled that back.
-    Other,
-}
-
-/// What is committed has a bookmark.
-fn ending_of(success: &[u8], commits_itself: bool) -> PullEnding {
-    let Ok(metadata) = metadata(success) else { return PullEnding::Other };
-    if metadata.get("has_more") == Some(&Value::Bool(true)) {
-        return PullEnding::Part;
-    }
-    let is_of_run = metadata.get("fields").is_some();
-    let is_committed = metadata.get("bookmark").is_some();
-    if is_of_run || commits_itself && !is_committed { PullEnding::Other } else { PullEnding::Whole }
-}
-
-#[cfg(test)]
-mod tests {
-    use hopcache_packstream::Writer;
-
-    use super::*;
-
-    /// A SUCCESS is passed on behind a RESET only where it is the end of what the client asked.
-    #[test]
-    fn only_the_end_of_a_result_is_passed_on() {
-        let of = |pairs: &[(&str, Value)], commits_itself| {
-            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-            let mut writer = Writer::new();
-            writer.structure(0x70, 1);
-            writer.value(&Value::Map(pairs.collect()));
-            ending_of(&writer.into_bytes(), commits_itself)
-        };
-        let (kind, bookmark) = (("type", Value::from("rw")), ("bookmark", Value::from("FB:1")));
-        assert_eq!(of(&[kind.clone(), bookmark], true), PullEnding::Whole);
-        assert_eq!(of(std::slice::from_ref(&kind), false), PullEnding::Whole, "the client has not committed");
-        assert_eq!(of(&[kind], true), PullEnding::Other, "its COMMIT was not sent");
-        assert_eq!(of(&[("has_more", Value::Bool(true))], true), PullEnding::Part);
-        assert_eq!(of(&[("fields", Value::List(Vec::new()))], false), PullEnding::Other);
-        assert_eq!(ending_of(b"", true), PullEnding::Other);
     }
 }

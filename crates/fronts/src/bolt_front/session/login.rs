@@ -75,6 +75,7 @@ impl Session {
         let credentials = credentials?;
         let identity = self.front.shared.senders.identity(credentials.clone());
         let must_change_password = matches!(self.check(&identity).await?, Standing::MustChangePassword);
+        self.driver_session.end();
         self.login = Some(Login { credentials, identity, must_change_password });
         let said = must_change_password.then(|| ("credentials_expired".to_owned(), Value::Bool(true)));
         Ok(said.into_iter().collect())

@@ -211,11 +211,17 @@ impl Session {
         self.front.state.answered(&answered, span);
     }
 
-    /// The session of a statement: the one that its options name, else that of the client's address.
-    pub(in crate::bolt_front) fn session_tag(&self, options: &StatementOptions) -> Option<SessionTag> {
+    /// The session of a statement that came at `came`: the one that its options name, else the driver's on this connection.
+    pub(in crate::bolt_front) fn session_tag(
+        &mut self,
+        options: &StatementOptions,
+        came: MonoTime,
+    ) -> Option<SessionTag> {
         let senders = &self.front.shared.senders;
-        let named = options.session.as_ref().map(|name| senders.session_of_name(name.as_bytes()));
-        named.unwrap_or_else(|| senders.session_of_address(self.client.as_ref()?))
+        match &options.session {
+            Some(name) => senders.session_of_name(name.as_bytes()),
+            None => self.driver_session.at(came, |part| senders.session_of_connection(self.id, part)),
+        }
     }
 
     /// Whether a parameter has a form that the client's version does not have, or that only it has.
@@ -278,7 +284,7 @@ impl Session {
             metadata: None,
             live: None,
             client: None,
-            session: self.session_tag(options),
+            session: self.session_tag(options, came),
         })
     }
 
