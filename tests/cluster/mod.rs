@@ -23,4 +23,4 @@ mod store_down;
 mod traced;
 mod transactions;
 mod writes;
-mod written;
+pub mod written;

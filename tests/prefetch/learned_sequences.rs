@@ -88,7 +88,7 @@ async fn pupils(cluster: &Cluster, people: &People, (count, is_known): (usize, b
     hits
 }
 
-async fn enough(cluster: &Cluster, (hits, count): (usize, usize), what: &str) {
+pub async fn enough(cluster: &Cluster, (hits, count): (usize, usize), what: &str) {
     let used = sum(cluster, "prefetch_hits_total", "").await;
     let launched = sum(cluster, "prefetch_attempts_total", "").await;
     let left_out = left_out(&cluster.nodes).await;
@@ -100,7 +100,7 @@ async fn enough(cluster: &Cluster, (hits, count): (usize, usize), what: &str) {
 }
 
 /// Waits until it holds, or for so long.
-async fn came_within(most: Duration, holds: impl AsyncFn() -> bool) {
+pub async fn came_within(most: Duration, holds: impl AsyncFn() -> bool) {
     let looks = async {
         while !holds().await {
             // tidy: poll interval

@@ -6,6 +6,7 @@
 mod accounting;
 mod learned_sequences;
 mod overlaps;
+mod pages_over_bolt;
 mod refused_template;
 mod session_ids;
 mod social_graph;

@@ -15,6 +15,7 @@
 //! of [`FormId::ANY`] counts the source itself. A *lesson* is a message with such rows: a *piece* in gossip, a *page*
 //! in the answer to a pull.
 
+pub mod after_hits;
 pub mod budget;
 pub mod clock_offsets;
 mod definitions;

@@ -91,7 +91,7 @@ impl Path {
             LocalAnswer::Answered(mut outcome) => {
                 self.name_outage(&mut outcome);
                 if matches!(outcome.answer, Answer::Body(_)) {
-                    self.prefetch.answered_forwarded(forwarded, Some(&ask));
+                    self.prefetch.answered_forwarded(forwarded, Some((&ask, outcome.how.class)));
                 }
                 Reply::Answered(outcome)
             }

@@ -276,6 +276,7 @@ impl Path {
                         leader.land(Arc::clone(landed));
                         return self.of_result(ask, landed.result(), Role::Joined, joined);
                     }
+                    self.prefetch.runs_here(ask);
                     (self.launch(leader, ask, held.clone()), Role::Led)
                 }
             };

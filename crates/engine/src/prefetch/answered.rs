@@ -1,4 +1,4 @@
-//! Answered queries that wait to be considered, and the gate before them. It decides nothing: `consider` says how many more
+//! Answered queries, and misses that run, which wait to be considered, and the gate before them. It decides nothing: `consider` says how many more
 //! are let in.
 //!
 //! A query that waits keeps the message that it came in. At a busy node most queries would wait for nothing, and what they
@@ -18,20 +18,43 @@ use crate::model::ask::Query;
 use crate::model::rendering::RenderingId;
 use crate::peers::message::ForwardedAsk;
 
-/// An answered query that waits to be considered.
+/// A query that waits to be considered: it was answered, or runs.
 pub(super) enum AnsweredQuery {
-    /// A request of this node's client.
-    Here(Arc<Query>, RenderingId),
-    /// Another node's, not read yet if it was a hit.
+    /// A request that this node has read.
+    Read(Arc<Query>, RenderingId, Moment),
+    /// A hit of another node's request, not read yet.
     Forwarded(ForwardedAsk),
+}
+
+/// When a query is considered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// A miss has just begun to run.
+    Runs,
+    /// A miss was answered.
+    Ran,
+    /// A hit was answered: what follows it is mostly cached too.
+    Hit,
 }
 
 impl AnsweredQuery {
     pub(super) fn key(&self) -> &QueryKey {
         match self {
-            Self::Here(query, _) => &query.key,
+            Self::Read(query, ..) => &query.key,
             Self::Forwarded(forwarded) => forwarded.key(),
         }
+    }
+
+    pub(super) const fn moment(&self) -> Moment {
+        match self {
+            Self::Read(_, _, moment) => *moment,
+            Self::Forwarded(_) => Moment::Hit,
+        }
+    }
+
+    /// Whether its answer is still to come.
+    pub(super) fn runs(&self) -> bool {
+        self.moment() == Moment::Runs
     }
 }
 
@@ -98,6 +121,14 @@ impl AnsweredQueries {
         if self.queue.try_send(answered()).is_ok() { PushOutcome::Waits } else { PushOutcome::NoRoom }
     }
 
+    /// Lets in a miss that begins to run, if all are let in and the queue has room. It is not counted.
+    pub(super) fn push_run(&self, query: &Arc<Query>, rendering: RenderingId) {
+        // A gate that counts is a busy node's: it has places for answers only.
+        if self.wanted.load(Ordering::Relaxed) > usize::MAX / 2 {
+            let _ = self.queue.try_send(AnsweredQuery::Read(Arc::clone(query), rendering, Moment::Runs));
+        }
+    }
+
     /// How many the gate has turned away since the last call.
     pub(super) fn take_turned_away(&self) -> usize {
         self.turned_away.swap(0, Ordering::Relaxed)
@@ -121,6 +152,10 @@ pub(super) fn round_of(
 
 /// Leaves each query once in a round. `RecentKeys` leaves out most repeats, but not all.
 fn leave_once(round: &mut Vec<AnsweredQuery>) {
+    let answers: BTreeSet<QueryKey> =
+        round.iter().filter(|query| !query.runs()).map(|answered| *answered.key()).collect();
+    // A run that has been answered meanwhile is considered as answered.
+    round.retain(|query| !query.runs() || !answers.contains(query.key()));
     let mut keys = BTreeSet::new();
     round.retain(|answered| keys.insert(*answered.key()));
 }
@@ -134,7 +169,8 @@ mod tests {
         let answered = AnsweredQueries::new();
         let query = Arc::new(Query::of_text("RETURN 1 AS one"));
         let push = |count: usize| {
-            let push = |_| answered.push(|| AnsweredQuery::Here(Arc::clone(&query), RenderingId(0)));
+            let push =
+                |_| answered.push(|| AnsweredQuery::Read(Arc::clone(&query), RenderingId(0), Moment::Hit));
             (0..count).map(push).last()
         };
         assert_eq!(push(2), Some(PushOutcome::Waits));
@@ -153,10 +189,15 @@ mod tests {
     fn a_round_has_each_query_once() {
         let queries = ["RETURN 1 AS one", "RETURN 2 AS two", "RETURN 3 AS three"];
         let queries = queries.map(|text| Arc::new(Query::of_text(text)));
-        let answered = |place: usize| AnsweredQuery::Here(Arc::clone(&queries[place]), RenderingId(0));
+        let answered =
+            |place: usize| AnsweredQuery::Read(Arc::clone(&queries[place]), RenderingId(0), Moment::Hit);
         let mut round: Vec<AnsweredQuery> = (0..250).map(|number| answered(number % 2)).collect();
-        round.push(answered(2));
+        // One runs, and one ran while it waited.
+        round.insert(0, AnsweredQuery::Read(Arc::clone(&queries[1]), RenderingId(0), Moment::Runs));
+        round.push(AnsweredQuery::Read(Arc::clone(&queries[2]), RenderingId(0), Moment::Runs));
         leave_once(&mut round);
+        let moments: Vec<Moment> = round.iter().map(AnsweredQuery::moment).collect();
+        assert_eq!(moments, [Moment::Hit, Moment::Hit, Moment::Runs]);
         assert!(
             round.iter().map(AnsweredQuery::key).eq(queries.iter().map(|query| &query.key)),
             "in their order"

@@ -1,4 +1,4 @@
-//! Plain data: an answered query, and a query that may come next. Nothing is decided here.
+//! Plain data: a query that was answered or runs, and a query that may come next. Nothing is decided here.
 
 use std::sync::Arc;
 
@@ -8,14 +8,16 @@ use hopcache_learning::{FormId, SourceId};
 
 use crate::model::ask::Query;
 use crate::model::rendering::RenderingId;
+use crate::prefetch::answered::Moment;
 use crate::prefetch::statements::ReadStatement;
 
-/// The query that was answered.
+/// The query that was answered, or runs.
 pub(super) struct Antecedent {
     pub(super) query: Arc<Query>,
     /// The rendering of its answer.
     pub(super) rendering: RenderingId,
     pub(super) statement: Arc<ReadStatement>,
+    pub(super) moment: Moment,
 }
 
 /// A query that may come next, not read yet.

@@ -14,7 +14,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use hopcache_core::limits::{FEEDBACK_MAX, REFUSED_FORMS_MAX, REFUSED_FORMS_MS, WIDTHS_MAX};
+use hopcache_core::limits::{
+    FEEDBACK_MAX, PREFETCH_NEARLY_CERTAIN_P, PREFETCH_WINDOW, REFUSED_FORMS_MAX, REFUSED_FORMS_MS, WIDTHS_MAX,
+};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_learning::precision::{Trials, Width};
 use hopcache_learning::{FormId, SourceId, Successors};
@@ -91,6 +93,13 @@ impl Feedback {
         usize::try_from(width.launches_max()).unwrap_or(usize::MAX)
     }
 
+    /// Whether launches of this source that have ended were used in most cases, at all nodes together, and are enough to say so.
+    pub(super) fn is_mostly_right(&self, source: SourceId) -> bool {
+        let ended = self.model.lock().precision(source, self.clock.now());
+        ended.launched >= f64::from(PREFETCH_WINDOW)
+            && ended.used >= ended.launched * PREFETCH_NEARLY_CERTAIN_P
+    }
+
     /// Whether a candidate is tried although experience speaks against it.
     pub(super) fn is_tried(&self) -> bool {
         self.trials.lock().is_tried()
@@ -153,7 +162,6 @@ impl Learner for Feedback {
 mod tests {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
-    use hopcache_core::limits::PREFETCH_WINDOW;
     use hopcache_core::node::Incarnation;
     use hopcache_learning::{Bounds, OriginTag, PatternTag, TransitionCounts};
 
@@ -223,10 +231,13 @@ mod tests {
             }
             assert_eq!(session_owner.launches_max(SOURCE), expected, "{resolution:?}");
         };
+        assert!(!session_owner.is_mostly_right(SOURCE), "nothing has ended");
         all(Resolution::Used, FormId(9), 3);
         all(Resolution::Late, FormId(9), 4);
+        assert!(session_owner.is_mostly_right(SOURCE));
         all(Resolution::Wasted, FormId(9), 2);
         // Overlaps have no form, and count too.
+        assert!(!session_owner.is_mostly_right(SOURCE), "a third was wasted");
         all(Resolution::Wasted, FormId::ANY, 1);
         for owner in &owners {
             assert!(owner.model.lock().predictions(SOURCE, Still.now()).is_empty(), "no sighting");

@@ -21,8 +21,8 @@ use std::sync::{Arc, OnceLock};
 use hopcache_core::bookmark::Bookmark;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
-    VERDICT_TEXT_BYTES_MAX,
+    PREFETCH_NEARLY_CERTAIN_P, PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED,
+    PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN, VERDICT_TEXT_BYTES_MAX,
 };
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::{Millis, MonoTime};
@@ -64,7 +64,7 @@ impl Prefetch {
         let key = order.query.key;
         // Before the seat: a request that joins the flight finds its permit.
         let run_ms = self.cache.key_stats().mean_ms(&order.query.cost_key());
-        let permit = self.tickets.begin(&key, self.flights_max(), run_ms)?;
+        let permit = self.tickets.begin(&key, self.flights_max(&order), run_ms)?;
         let Seat::Lead(leader) = self.fetch.flights().join(&key) else { return Err(Skip::InFlight) };
         let prefetch = Arc::clone(self);
         // Dropped, the flight gives its lease back, and requests that joined it go to another node.
@@ -72,10 +72,18 @@ impl Prefetch {
         Ok(())
     }
 
-    /// F40: predictions, right or wrong, have a tenth of the origin's slots, or one of a few.
-    fn flights_max(&self) -> usize {
+    /// F40: predictions, right or wrong, have a tenth of the origin's slots, or one of a few. Those that experience calls nearly certain
+    /// have half of them: such a run is one that a client asks for a moment later, begun early.
+    fn flights_max(&self, order: &Order) -> usize {
         let Some(slots) = self.origin.slots() else { return PREFETCH_RUNS_UNSLOTTED };
-        (slots * PREFETCH_SLOTS_PERCENT / 100).max(1)
+        let share = (slots * PREFETCH_SLOTS_PERCENT / 100).max(1);
+        if self.is_nearly_certain(order) { share.max(slots / 2) } else { share }
+    }
+
+    /// Whether both the prediction and the last launches of its source say so. Without a history nothing is nearly certain.
+    fn is_nearly_certain(&self, order: &Order) -> bool {
+        self.calibrated(order.kind, order.p) >= PREFETCH_NEARLY_CERTAIN_P
+            && self.learning.feedback.is_mostly_right(order.source)
     }
 
     /// Every reason against an order that can be seen at once, the cheapest first.
@@ -160,7 +168,8 @@ impl Prefetch {
         if !is_well || self.fetch.is_shedding() {
             return Err(Skip::Degraded);
         }
-        let is_half_full = origin.slots().is_some_and(|slots| origin.in_flight() * 2 > slots);
+        let is_half_full = !self.is_nearly_certain(order)
+            && origin.slots().is_some_and(|slots| origin.in_flight() * 2 > slots);
         let identity = &order.query.identity;
         if is_half_full
             || !origin.has_spare()

@@ -25,6 +25,7 @@
 mod anchors;
 mod answered;
 mod candidate;
+mod candidates;
 mod consider;
 mod feedback;
 mod fields;

@@ -122,7 +122,7 @@ impl Prefetch {
             return self.note_observed(ObservationWord::TooLong, 1);
         }
         if outcome.answered_by.is_none() {
-            self.answered_here(ask);
+            self.answered_here(ask, outcome.how.class);
         }
         // Nothing follows from a request without a session.
         let Some(session) = ask.session else { return };

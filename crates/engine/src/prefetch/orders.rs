@@ -20,7 +20,9 @@ use crate::model::order::{Launch, Order, Skip};
 use crate::peers;
 use crate::peers::message::{BadMessage, SentOrder};
 use crate::prefetch::Prefetch;
+use crate::prefetch::answered::Moment;
 use crate::prefetch::candidate::{Antecedent, Candidate};
+use crate::prefetch::statements::ReadStatement;
 
 /// The keys that were ordered a moment ago, and the bound on messages under way.
 pub(super) struct OrderLimits {
@@ -54,19 +56,40 @@ impl OrderLimits {
 /// The orders of one round, by the owner of their keys.
 #[derive(Default)]
 pub(super) struct RoundOfOrders {
-    here: Vec<Order>,
+    here: Vec<(Order, ExpectedGain)>,
     elsewhere: BTreeMap<NodeName, Vec<Message>>,
+}
+
+/// What the launch of an order would bring.
+struct ExpectedGain {
+    /// The statement that it follows, if that was a hit.
+    after_hit: Option<Arc<ReadStatement>>,
+    gain_ms: f64,
+}
+
+impl ExpectedGain {
+    /// Becomes known to the statement that it follows.
+    fn note(&self, launch: Launch) {
+        let Some(statement) = &self.after_hit else { return };
+        #[expect(clippy::cast_possible_truncation, reason = "a mean of milliseconds")]
+        let gain_ms = if launch == Launch::Launched { self.gain_ms as f32 } else { 0.0 };
+        statement.after_hits.note(gain_ms);
+    }
 }
 
 /// The orders of one message, and its place among those under way.
 struct Message {
-    orders: Vec<Order>,
+    orders: Vec<(Order, ExpectedGain)>,
     permit: OwnedSemaphorePermit,
 }
 
 impl RoundOfOrders {
     /// Where the next order for `owner` goes; `None` if too many messages are under way.
-    fn orders_for(&mut self, owner: &NodeName, messages: &Arc<Semaphore>) -> Option<&mut Vec<Order>> {
+    fn orders_for(
+        &mut self,
+        owner: &NodeName,
+        messages: &Arc<Semaphore>,
+    ) -> Option<&mut Vec<(Order, ExpectedGain)>> {
         let theirs = self.elsewhere.entry(owner.clone()).or_default();
         if theirs.last().is_none_or(|last| last.orders.len() >= ORDERS_IN_MESSAGE_MAX) {
             let permit = Arc::clone(messages).try_acquire_owned().ok()?;
@@ -79,7 +102,12 @@ impl RoundOfOrders {
 impl Prefetch {
     /// Adds the order of a candidate, unless its key was ordered a moment ago. A key whose order has no message counts as
     /// skipped and not as ordered: the next request may order it.
-    pub(super) fn add_order(&self, round: &mut RoundOfOrders, before: &Antecedent, candidate: Candidate) {
+    pub(super) fn add_order(
+        &self,
+        round: &mut RoundOfOrders,
+        before: &Antecedent,
+        (candidate, gain_ms): (Candidate, f64),
+    ) {
         let asked = &before.query;
         let whose = (&asked.database, asked.identity.scope);
         let parts = QueryParts {
@@ -104,7 +132,7 @@ impl Prefetch {
             return;
         };
         ordering.mark(&key, now);
-        orders.push(Order {
+        let order = Order {
             query: Arc::new(query),
             rendering: before.rendering,
             source: candidate.source,
@@ -112,13 +140,15 @@ impl Prefetch {
             kind: candidate.kind,
             p: candidate.p,
             by: self.context.node().clone(),
-        });
+        };
+        let after_hit = (before.moment == Moment::Hit).then(|| Arc::clone(&before.statement));
+        orders.push((order, ExpectedGain { after_hit, gain_ms }));
     }
 
     /// Sends the orders of a round, each message in a task of its own. Own keys need no message.
     pub(super) fn send_orders(self: &Arc<Self>, round: RoundOfOrders) {
-        for order in round.here {
-            self.launch(order);
+        for (order, expected) in round.here {
+            expected.note(self.launch(order));
         }
         for (owner, messages) in round.elsewhere {
             for message in messages {
@@ -136,7 +166,9 @@ impl Prefetch {
         }
         let prefetch = Arc::clone(self);
         self.context.spawn(async move {
-            prefetch.ask_owner(&owner, &orders).await;
+            let (orders, expected): (Vec<Order>, Vec<ExpectedGain>) = orders.into_iter().unzip();
+            let launches = prefetch.ask_owner(&owner, &orders).await;
+            expected.iter().zip(launches).for_each(|(expected, launch)| expected.note(launch));
             drop(permit);
         });
     }

@@ -12,9 +12,11 @@ use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::limits::{
     FORMS_READ_MAX, PATTERN_TEXT_BYTES_MAX, STATEMENT_READ_BYTES_MAX, STATEMENTS_READ_MAX,
 };
-use hopcache_cypher::forms::pattern::pattern;
+use hopcache_core::pattern::PatternId;
+use hopcache_cypher::forms::pattern::{pattern, pattern_id};
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::verdict::Allowed;
+use hopcache_learning::after_hits::AfterHits;
 use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::{FormId, PatternTag};
 use lru::LruCache;
@@ -30,8 +32,12 @@ pub(super) struct ReadStatement {
     facts: Arc<TextFacts>,
     pub(super) pattern: PatternTag,
     pub(super) realm: RealmTag,
+    /// The pattern by which times of runs are kept.
+    pub(super) pattern_id: PatternId,
     /// The pattern's text for display; cut to the length that is kept.
     pub(super) text: String,
+    /// What orders after its hits have brought.
+    pub(super) after_hits: AfterHits,
 }
 
 type Whose = (Arc<str>, PrincipalScope, Arc<str>);
@@ -76,7 +82,8 @@ impl Statements {
         let read = Statement::of(statement, allowed, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let facts = Arc::new(TextFacts::of(Arc::clone(statement)));
-        let read = Arc::new(ReadStatement { read, facts, pattern, realm, text });
+        let (pattern_id, after_hits) = (pattern_id(statement), AfterHits::default());
+        let read = Arc::new(ReadStatement { read, facts, pattern, realm, pattern_id, text, after_hits });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {
             self.read.lock().put(whose, Arc::clone(&read));
         }

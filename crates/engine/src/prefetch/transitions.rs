@@ -14,8 +14,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
-    OBSERVED_OF_SESSION_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
-    TRANSITIONS_EVERY_MS, TRANSITIONS_IN_BATCH_MAX,
+    CONSIDERED_AT_A_TIME, OBSERVED_OF_SESSION_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX,
+    SESSIONS_WAITING_MAX, TRANSITIONS_EVERY_MS, TRANSITIONS_IN_BATCH_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_cypher::forms::shared::{Columns, SharedForm};
@@ -197,7 +197,10 @@ impl Prefetch {
         let fields = self.fields_of(steps.iter().flat_map(keys_wanted).collect()).await;
         let now = self.context.now();
         let mut learned = 0;
-        for step in steps {
+        for (place, step) in steps.iter().enumerate() {
+            if place % CONSIDERED_AT_A_TIME == CONSIDERED_AT_A_TIME - 1 {
+                yield_now().await;
+            }
             let step_learned = learn_from(step, &fields);
             learned += usize::from(!step.before.is_empty());
             self.write_down(&step.next.query, &step_learned, now);

@@ -11,7 +11,7 @@ fn ask_beside(world: &World, node: usize, asked: Ask) {
     tokio::spawn(async move { ask_engine(&engine, asked).await });
 }
 
-fn with_number(world: &World, (statement, number): (&str, i64), session: [u8; 16]) -> Ask {
+pub(super) fn with_number(world: &World, (statement, number): (&str, i64), session: [u8; 16]) -> Ask {
     let params = Value::Map(vec![("id".to_owned(), Value::Int(number))]);
     Ask { session: Some(SessionTag(session)), ..world.ask_with(params, ("neo4j", statement, "alice")) }
 }

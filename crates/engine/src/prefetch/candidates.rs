@@ -1,0 +1,249 @@
+//! Which queries may follow a query, and how probable each is: by exact successors, templates and overlaps. It orders nothing: what
+//! pays is chosen in `consider`.
+//!
+//! A template whose parameters come from parameters alone gives the whole next query, so what follows that one can be said at once,
+//! and so on for [`STEPS_AHEAD_MAX`] steps: a page's first statement names all those that a page asks for the same thing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::limits::{CANDIDATES_MAX, FIELDS_ROWS_MAX, OVERLAP_PRIOR, STEPS_AHEAD_MAX};
+use hopcache_learning::evidence::{posterior, prior_above};
+use hopcache_learning::fields::Fields;
+use hopcache_learning::form::{Form, RealmTag};
+use hopcache_learning::gain::{CandidateKind, Prices};
+use hopcache_learning::{FormId, Prediction, QueryTag, SourceId};
+
+use crate::prefetch::Prefetch;
+use crate::prefetch::anchors::anchor_of;
+use crate::prefetch::answered::Moment;
+use crate::prefetch::candidate::{Antecedent, Candidate};
+
+/// The candidates of one answered query.
+pub(super) struct Candidates {
+    pub(super) all: Vec<Candidate>,
+    /// Whether another query may follow, by what is known now.
+    pub(super) may_follow: bool,
+    /// Whether a likely template was left out, because this node does not know the fields of the answer.
+    pub(super) lacks_fields: bool,
+}
+
+/// A prediction with its form, decoded.
+type KnownForm<'a> = (Arc<(RealmTag, Form)>, &'a Prediction);
+
+impl Prefetch {
+    /// What may follow this query.
+    pub(super) fn candidates_of(&self, before: &Antecedent) -> Candidates {
+        let kinds = self.policy.now().prefetch.kinds;
+        let mut all = Vec::new();
+        let mut lacks_fields = false;
+        let threshold = Prices::of(f64::NAN, 0.0).threshold();
+        let pattern = SourceId::Pattern(before.statement.pattern);
+        let query = SourceId::Query(QueryTag::of(&self.hasher, &before.query.key));
+        let now = self.context.now();
+        let (of_pattern, of_query) = {
+            let model = self.learning.model.lock();
+            (model.outlook(pattern, now), model.outlook(query, now).filter(|_| kinds.exact))
+        };
+        let of_pattern = of_pattern.filter(|_| kinds.template);
+        let may_be_soon = |each: &Prediction| each.p > threshold / 2.0;
+        let mut may_follow =
+            of_pattern.as_ref().is_some_and(|outlook| outlook.successors.iter().any(may_be_soon))
+                || of_query.as_ref().is_some_and(|outlook| !outlook.successors.is_empty());
+        if let Some(outlook) = of_pattern {
+            let forms = self.forms_of(before.statement.realm, &outlook.successors);
+            // A template that no exact count supports, and that cannot pay even at an idle origin, is not bound.
+            let p_min = match &of_query {
+                Some(exact) if !exact.successors.is_empty() => 0.0,
+                Some(exact) => prior_above(threshold, exact.seen),
+                None => threshold,
+            };
+            lacks_fields = self.templates(before, (&forms, p_min), &mut all);
+        }
+        if let Some(outlook) = of_query {
+            let forms = self.forms_of(before.statement.realm, &outlook.successors);
+            exact((query, outlook.seen), forms, &mut all);
+        }
+        self.steps_ahead(before, threshold, &mut all);
+        if kinds.overlap {
+            may_follow |= self.overlaps(before, &mut all);
+        }
+        Candidates { all, may_follow, lacks_fields }
+    }
+
+    /// What follows the templates in `all`, and so on, as far as parameters alone say it. Each query comes once. The probability of a
+    /// later step is that of all steps to it. A launch of it counts for the query that was asked: the step between may never come.
+    fn steps_ahead(&self, before: &Antecedent, threshold: f64, all: &mut Vec<Candidate>) {
+        let policy = self.policy.now();
+        let whose = (&before.query.database, before.query.identity.scope);
+        let mut from = 0;
+        for _ in 1..STEPS_AHEAD_MAX {
+            let until = all.len();
+            for place in from..until {
+                let is_start = |step: &&Candidate| step.kind == CandidateKind::Template && step.p > threshold;
+                let Some(step) = all.get(place).filter(is_start) else { continue };
+                let (statement, params, p) = (Arc::clone(&step.statement), step.params.clone(), step.p);
+                let read = self.learning.statements.read(whose, &statement, (&self.hasher, &policy.allowed));
+                let next = SourceId::Pattern(read.pattern);
+                let outlook = self.learning.model.lock().outlook(next, self.context.now());
+                let Some(outlook) = outlook else { continue };
+                for (known, prediction) in self.forms_of(before.statement.realm, &outlook.successors) {
+                    let form = &known.1;
+                    let is_likely = p * prediction.p > threshold;
+                    if !is_likely || matches!(form, Form::Exact { .. }) || form.needs_fields() {
+                        continue;
+                    }
+                    for bound in form.bind(&params, None) {
+                        let (statement, params) = (form.statement(), Bytes::from(bound.params));
+                        let is_same = |other: &str, its: &Bytes| other == statement && *its == params;
+                        let is_known = all.iter().any(|other| is_same(&other.statement, &other.params))
+                            || is_same(before.statement.read.normal.as_str(), &before.query.params);
+                        if is_known || all.len() >= CANDIDATES_MAX {
+                            continue;
+                        }
+                        let (statement, form) = (Arc::from(statement), prediction.form);
+                        let (kind, p) = (CandidateKind::Template, p * prediction.p);
+                        let source = SourceId::Pattern(before.statement.pattern);
+                        all.push(Candidate { statement, params, source, form, kind, p });
+                    }
+                }
+            }
+            from = until;
+        }
+    }
+
+    /// Entries of this node that start from the same graph node and are about to expire. Returns whether any other query starts there.
+    fn overlaps(&self, before: &Antecedent, all: &mut Vec<Candidate>) -> bool {
+        let Some(tag) = anchor_of(&self.hasher, &before.query) else { return false };
+        let others = self.learning.considering.anchors.lock().others(tag, &before.query);
+        let has_others = !others.is_empty();
+        let source = SourceId::Pattern(before.statement.pattern);
+        for other in others.into_iter().filter(|other| self.is_about_to_expire(&other.key)) {
+            all.push(Candidate {
+                statement: other.statement,
+                params: other.params,
+                source,
+                form: FormId::ANY,
+                kind: CandidateKind::Overlap,
+                p: OVERLAP_PRIOR,
+            });
+        }
+        has_others
+    }
+
+    /// The known forms of predictions that belong to this database and principal and that Neo4j has not refused.
+    fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<KnownForm<'a>> {
+        let defined: Vec<(Bytes, &Prediction)> = {
+            let model = self.learning.model.lock();
+            predictions.iter().filter_map(|each| Some((model.form(each.form)?, each))).collect()
+        };
+        let known = defined.into_iter().filter_map(|(definition, prediction)| {
+            let form = self.learning.statements.form(prediction.form, &definition)?;
+            let is_usable = form.0 == realm && !self.learning.feedback.is_not_ordered(prediction.form);
+            is_usable.then_some((form, prediction))
+        });
+        known.collect()
+    }
+
+    /// Returns whether a likely template needs fields that this node does not know.
+    fn templates(
+        &self,
+        before: &Antecedent,
+        (forms, p_min): (&[KnownForm<'_>], f64),
+        all: &mut Vec<Candidate>,
+    ) -> bool {
+        let p_of = |form: &Form| forms.iter().find(|(other, _)| other.1 == *form).map(|(_, each)| each.p);
+        // Reading them takes some microseconds, and most templates need none.
+        let is_likely = |each: &Prediction| each.p > p_min;
+        let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
+        // A run brings new fields: those of the copy that it replaces are not the ones that the client will see.
+        let is_known = needs_fields && before.moment != Moment::Runs;
+        let fields = if is_known { self.fields_known(&before.query.key) } else { None };
+        let lacks_fields = needs_fields && fields.is_none();
+        // Not those of the query: a query whose reading another node has told does not name them.
+        let columns = before.statement.read.shared.as_ref().map(|shared| shared.columns().as_ref());
+        let fields = fields.as_deref().map(|fields| fields.named(columns));
+        let fields = fields.as_deref();
+        for (known, prediction) in forms {
+            let form = &known.1;
+            if matches!(form, Form::Exact { .. }) || !is_likely(prediction) {
+                continue;
+            }
+            let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
+            let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
+            let statement: Arc<str> = Arc::from(form.statement());
+            for bound in form.bind(&before.query.params, fields) {
+                let p = if form.is_each() {
+                    p_of_row(prediction.p, p_first, (bound.row, rows))
+                } else {
+                    prediction.p
+                };
+                all.push(Candidate {
+                    statement: Arc::clone(&statement),
+                    params: bound.params.into(),
+                    source: SourceId::Pattern(before.statement.pattern),
+                    form: prediction.form,
+                    kind: CandidateKind::Template,
+                    p,
+                });
+            }
+        }
+        lacks_fields
+    }
+}
+
+/// The queries that followed this very query, of `source`, which was seen so often. They are judged together with the
+/// templates of its pattern, which are in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
+fn exact((source, sightings): (SourceId, f64), forms: Vec<KnownForm<'_>>, all: &mut Vec<Candidate>) {
+    let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
+    for (form, prediction) in forms {
+        if let Form::Exact { statement, params } = &form.1 {
+            let next = (Arc::from(&**statement), Bytes::copy_from_slice(params));
+            seen_after.insert(next, (prediction.form, prediction.tally.seen));
+        }
+    }
+    let mut foreseen: BTreeMap<(Arc<str>, Bytes), f64> = BTreeMap::new();
+    for template in all.iter_mut() {
+        let next = (Arc::clone(&template.statement), template.params.clone());
+        let seen = seen_after.get(&next).map_or(0.0, |(_, seen)| *seen);
+        let prior = foreseen.entry(next).or_insert(0.0);
+        *prior = prior.max(template.p);
+        template.p = posterior(seen, sightings, template.p);
+    }
+    for (next, (form, seen)) in seen_after {
+        let p = posterior(seen, sightings, foreseen.get(&next).copied().unwrap_or(0.0));
+        let (statement, params) = next;
+        all.push(Candidate { statement, params, source, form, kind: CandidateKind::Exact, p });
+    }
+}
+
+/// The probability of one row of a template that stands for any of the first rows. The first row has a form of its own;
+/// the others share the rest of the template's probability.
+fn p_of_row(p_each: f64, p_first: f64, (row, rows): (u8, u64)) -> f64 {
+    if rows <= 1 {
+        return p_each;
+    }
+    if row == 0 {
+        return p_first;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "no more than eight rows")]
+    let others = (rows - 1) as f64;
+    (p_each - p_first).max(0.0) / others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// THEORY "Learning and prefetch": the rows' probabilities add up to the probability of any of them.
+    #[test]
+    fn the_rows_share_what_the_first_one_leaves() {
+        let p = |row| p_of_row(0.8, 0.5, (row, 4));
+        assert_eq!(p(0), 0.5);
+        assert!((p(1) - 0.1).abs() < 1e-12);
+        assert!(((0..4).map(p).sum::<f64>() - 0.8).abs() < 1e-12);
+        assert_eq!(p_of_row(0.8, 0.5, (0, 1)), 0.8, "with one row the first is all");
+        assert_eq!(p_of_row(0.4, 0.5, (1, 2)), 0.0, "counts that decay apart");
+    }
+}
