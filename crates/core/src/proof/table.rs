@@ -135,6 +135,14 @@ impl ProofTable {
         self.reports.get(&(name, database)).map(|known| known.seen)
     }
 
+    /// Whether the last report of this database by this name is of this node's own watcher: it is by a look of this node, and each look of a
+    /// cluster has a number of its own.
+    #[must_use]
+    pub fn is_reported_here(&self, name: DatabaseTag, database: DatabaseUuid) -> bool {
+        let is_own = |report: &Report| self.polls.iter().any(|(number, _)| *number == report.polled);
+        self.report(name, database).is_some_and(is_own)
+    }
+
     /// Since when at most the last report of this database by this name is: its watcher asked Neo4j later than at this time. `None`: it may
     /// be of any time before this node's first look.
     #[must_use]
@@ -240,6 +248,12 @@ impl ProofTable {
     #[must_use]
     pub fn last_poll(&self) -> Option<PollNumber> {
         self.polls.back().map(|(number, _)| *number)
+    }
+
+    /// The number of the look before it; `None` before the second one.
+    #[must_use]
+    pub fn poll_before_last(&self) -> Option<PollNumber> {
+        self.polls.iter().rev().nth(1).map(|(number, _)| *number)
     }
 
     /// What is known of an entry of this range that was read at `read_started`.

@@ -107,6 +107,11 @@ impl Proofs {
         reported.is_none_or(|at| now.since(at) > settings.silent_ms())
     }
 
+    /// See [`ProofTable::is_reported_here`].
+    pub(crate) fn is_reported_here(&self, name: DatabaseTag, database: DatabaseUuid) -> bool {
+        self.table.read().is_reported_here(name, database)
+    }
+
     /// See [`ProofTable::report_as_of`].
     pub(crate) fn report_as_of(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
         self.table.read().report_as_of(name, database)
@@ -125,6 +130,11 @@ impl Proofs {
     /// The number of this node's last look.
     pub(crate) fn last_poll(&self) -> Option<PollNumber> {
         self.table.read().last_poll()
+    }
+
+    /// The number of the look before it.
+    pub(crate) fn poll_before_last(&self) -> Option<PollNumber> {
+        self.table.read().poll_before_last()
     }
 
     /// See [`ProofTable::server_state`].

@@ -2,7 +2,8 @@
 //! tallies of all nodes (`core::proof`). What nobody here has written is foreign: entries from before it are proved no more.
 //!
 //! The owner of the database's name on the ring watches. If it does not report, because it has no credentials or is stopped,
-//! any node that has some does. Two watchers at a time do no harm: each has an account of its own (`ProofTable::settled_since`).
+//! any node that has some does, until it sees another node's report. Two watchers at a time do no harm: each has an account of its own
+//! (`ProofTable::settled_since`).
 //!
 //! A watcher asks with the credentials of the last run or write of the database on this node. It reads nothing: the question
 //! is an empty transaction.
@@ -11,7 +12,7 @@
 //!
 //! Reports are of `system` too: its transactions change users and rights, which no tag shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
     CAPTURE_AGAIN_MS, WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_RUN_MS_MAX, WATCH_TALLY_MS_MAX,
-    WATCH_TRIES_MAX, WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
+    WATCH_TRIES_MAX, WATCHED_AT_A_TIME,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{
@@ -31,7 +32,6 @@ use hopcache_core::proof::{
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
@@ -44,27 +44,9 @@ use crate::writes::recent::ToldBy;
 /// The database of users and rights.
 const SYSTEM: &str = "system";
 
-/// What this node watches, or could watch.
-#[derive(Default)]
-pub(super) struct Watchers {
-    databases: Mutex<BTreeMap<DatabaseTag, WatchedDatabase>>,
-}
-
-/// A database that this node has run something in.
-struct WatchedDatabase {
-    /// With whose credentials it asks.
-    of: WriteOf,
-    /// This node's account, and when Neo4j was asked of it.
-    account: Option<(Account, MonoTime)>,
-    /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
-    long_ago: Option<(PollNumber, MonoTime)>,
-    /// When the server last did not say where its captured changes are.
-    uncaptured: Option<MonoTime>,
-}
-
 /// This node's account of a database.
 #[derive(Debug, Clone)]
-struct Account {
+pub(super) struct Account {
     database: DatabaseUuid,
     epoch: WriteEpoch,
     run: Option<ServerRun>,
@@ -78,82 +60,6 @@ struct Account {
 
 /// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
 type Answer = (Position, Option<ServerRun>);
-
-impl Watchers {
-    /// A run or a write of this database has ended well: its credentials are good.
-    pub(super) fn may_ask_as(&self, name: DatabaseTag, of: &WriteOf) {
-        let mut databases = self.databases.lock();
-        let has_room = databases.len() < WRITTEN_DATABASES_MAX;
-        match databases.get_mut(&name) {
-            Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
-            Some(watched) => watched.of = asker_like(of),
-            None if has_room => {
-                let of = asker_like(of);
-                databases
-                    .insert(name, WatchedDatabase { of, account: None, long_ago: None, uncaptured: None });
-            }
-            None => {}
-        }
-    }
-
-    /// These credentials are refused: to ask with them again could lock their user out. Or the database is gone.
-    fn forget(&self, name: DatabaseTag, of: &WriteOf) {
-        let mut databases = self.databases.lock();
-        if databases.get(&name).is_some_and(|watched| Arc::ptr_eq(&watched.of.identity, &of.identity)) {
-            databases.remove(&name);
-        }
-    }
-
-    /// The databases that this node has run something in, each with whom it asks as.
-    pub(super) fn all(&self) -> Vec<(DatabaseTag, WriteOf)> {
-        self.databases.lock().iter().map(|(name, watched)| (*name, watched.of.clone())).collect()
-    }
-
-    /// With whose credentials a database is asked, if this node has run something in it.
-    pub(super) fn asker(&self, name: DatabaseTag) -> Option<WriteOf> {
-        self.databases.lock().get(&name).map(|watched| watched.of.clone())
-    }
-
-    fn account(&self, name: DatabaseTag) -> Option<Account> {
-        self.dated_account(name).map(|(account, _)| account)
-    }
-
-    fn dated_account(&self, name: DatabaseTag) -> Option<(Account, MonoTime)> {
-        self.databases.lock().get(&name).and_then(|watched| watched.account.clone())
-    }
-
-    fn keep(&self, name: DatabaseTag, account: Option<(Account, MonoTime)>) {
-        if let Some(watched) = self.databases.lock().get_mut(&name) {
-            watched.account = account;
-            watched.long_ago = None;
-        }
-    }
-
-    fn uncaptured(&self, name: DatabaseTag) -> Option<MonoTime> {
-        self.databases.lock().get(&name).and_then(|watched| watched.uncaptured)
-    }
-
-    fn note_uncaptured(&self, name: DatabaseTag, at: Option<MonoTime>) {
-        if let Some(watched) = self.databases.lock().get_mut(&name) {
-            watched.uncaptured = at;
-        }
-    }
-
-    /// For how long this report of long ago has been the last one, as far as this node was asked.
-    fn long_ago_for(&self, name: DatabaseTag, polled: PollNumber, now: MonoTime) -> Millis {
-        let mut databases = self.databases.lock();
-        let Some(watched) = databases.get_mut(&name) else { return Millis::ZERO };
-        let of_it = watched.long_ago.filter(|(of, _)| *of == polled);
-        let (_, since) = *watched.long_ago.insert(of_it.unwrap_or((polled, now)));
-        now.since(since)
-    }
-}
-
-/// A question with the credentials of this write. What it writes, and when it began, says nothing of the writes that are asked about, or told.
-fn asker_like(of: &WriteOf) -> WriteOf {
-    let WriteOf { database, identity, impersonated, timeout_ms, .. } = of;
-    WriteOf::question(Arc::clone(database), Arc::clone(identity), impersonated.clone(), *timeout_ms)
-}
 
 impl Writes {
     /// Watches for ever.
@@ -187,8 +93,8 @@ impl Writes {
         slots: &Semaphore,
     ) -> DatabaseTag {
         let _slot = slots.acquire().await;
-        if self.is_watcher(name) {
-            self.watch_once(name, &of).await;
+        if let Some(polled) = self.watches_by(name) {
+            self.watch_once((name, polled), &of).await;
         } else {
             // Another node's account goes on. This one would have to begin anew.
             self.watching.keep(name, None);
@@ -196,17 +102,31 @@ impl Writes {
         name
     }
 
-    fn is_watcher(&self, name: DatabaseTag) -> bool {
+    /// The look by which this node reports of a database: one that has ended before Neo4j is asked. `None`: it does not watch.
+    ///
+    /// Who reports in the owner's place uses the look before its last one, so that the owner's reports stand in the store, and silence it. By
+    /// its last look it could go on beside the owner for ever. Schedule:
+    ///   the owner looks (7), and B (8) · the owner reports by 7, and B by 8 · the store keeps B's report, and B sees its own with look 11.
+    fn watches_by(&self, name: DatabaseTag) -> Option<PollNumber> {
         let mut place = [0; 32];
         place.iter_mut().zip(name.0.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
         let is_owner = self.routing.view().owner(&QueryKey(place)) == Some(self.context.node());
-        let database = self.cache.write_positions().database_of(name);
-        is_owner || self.cache.proofs().is_unreported(name, database, self.context.now())
+        match is_owner {
+            true => self.cache.proofs().last_poll(),
+            false => self.cache.proofs().poll_before_last().filter(|_| self.is_alone(name)),
+        }
     }
 
-    async fn watch_once(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
-        // A look that has ended before Neo4j is asked.
-        let Some(polled) = self.cache.proofs().last_poll() else { return };
+    /// Whether no other node reports of a database. Without the second condition, who watches for a silent owner would be silenced by its own
+    /// report, and nothing would be proved until it counts as missing again. Schedule:
+    ///   the owner is stopped · B reports for it at 0 s, sees its report, and stops · from 1.5 s on nothing is proved · from 2 s on B reports.
+    fn is_alone(&self, name: DatabaseTag) -> bool {
+        let (proofs, database) = (self.cache.proofs(), self.cache.write_positions().database_of(name));
+        proofs.is_unreported(name, database, self.context.now())
+            || database.is_some_and(|database| proofs.is_reported_here(name, database))
+    }
+
+    async fn watch_once(self: &Arc<Self>, (name, polled): (DatabaseTag, PollNumber), of: &WriteOf) {
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
         let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };

@@ -250,7 +250,7 @@ async fn without_a_watcher_nothing_is_proved_for_long() {
     assert_eq!(proved(&read(&world, reader, &ask).await), None);
     world.pass(WATCH_SILENT_MS_MIN + LONG_MS).await;
     read(&world, reader, &ask).await;
-    // The stopped one is on the ring still. The other one reports only when nobody has for a while.
+    // The stopped one is on the ring still. Another one reports in its place.
     let mut seen = None;
     for _ in 0..20 {
         world.pass(WATCH_SILENT_MS_MIN / 10).await;

@@ -1,5 +1,7 @@
 //! How many runs make an entry proved again, and whether databases are watched apart from each other.
 
+use hopcache_core::limits::WATCH_SILENT_MS_MIN;
+
 use super::NODES;
 use super::proofs::{
     BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, settled_writers, warm_world, watcher,
@@ -75,4 +77,29 @@ async fn who_takes_the_place_of_a_watcher_ends_no_proof() {
     world.nodes.iter().for_each(|node| node.routing.set(&names));
     world.pass(BOUND_MS).await;
     assert_eq!(proved(&read(&world, writer, &read_of(&world, writer)).await), Some(before));
+}
+
+/// The owner of the database's name is stopped, and stays on the ring. Who reports in its place goes on, though it sees reports: its own.
+#[tokio::test(start_paused = true)]
+async fn who_watches_for_a_silent_owner_goes_on() {
+    let (world, _) = warm_world(484, WATCH_MS).await;
+    let watcher = watcher(&world).await;
+    let reader = (watcher + 1) % NODES;
+    let ask = read_of(&world, reader);
+    read(&world, reader, &ask).await;
+    world.nodes[watcher].process.set(Power::Paused);
+    world.pass(WATCH_SILENT_MS_MIN + BOUND_MS).await;
+    for step in 0..200 {
+        assert_eq!(proved(&read(&world, reader, &ask).await), Some(FIRST), "step {step}");
+        world.pass(LONG_MS / 100).await;
+    }
+    // Back again, it is the only watcher: the others see its reports.
+    world.nodes[watcher].process.set(Power::On);
+    world.pass(WATCH_SILENT_MS_MIN).await;
+    let watched = |node: usize| world.nodes[node].events.count(|event| matches!(event, Event::Watched(_)));
+    let before: Vec<_> = (0..NODES).map(watched).collect();
+    world.pass(LONG_MS).await;
+    for node in 0..NODES {
+        assert_eq!(watched(node) > before[node], node == watcher, "{node}");
+    }
 }
