@@ -5,8 +5,8 @@
 //! any node that has some does, until it sees another node's report. Two watchers at a time do no harm: each has an account of its own
 //! (`ProofTable::settled_since`).
 //!
-//! A watcher asks with the credentials of the last run or write of the database on this node. It reads nothing: the question
-//! is an empty transaction.
+//! A watcher asks with the credentials of the last run or write of the database on this node, and goes on with those to which Neo4j tells
+//! all that it asks. It reads nothing: the question is an empty transaction.
 //!
 //! Another run of the server, or a step back of the ids, begins a new account: a database may have been restored.
 //!
@@ -129,7 +129,9 @@ impl Writes {
     async fn watch_once(self: &Arc<Self>, (name, polled): (DatabaseTag, PollNumber), of: &WriteOf) {
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
-        let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
+        let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else {
+            return self.watching.note_told(name, of, false);
+        };
         let asked = self.context.now();
         let Some(account) = self.accounted(name, of).await else { return };
         self.watching.keep(name, Some((account.clone(), asked)));
@@ -145,7 +147,11 @@ impl Writes {
         let within = WATCH_ASK_MS_MAX + WATCH_RUN_MS_MAX;
         // Before the question: what comes later is after it.
         let change = self.change_before(name, of).await;
-        let (newest, run) = self.known_within((name, of), within, asked).await?;
+        let answer = self.known_within((name, of), within, asked).await;
+        let has_run = answer.is_some_and(|(_, run)| run.is_some());
+        let is_captured = self.cache.proofs().settings().is_some_and(|settings| settings.is_captured);
+        self.watching.note_told(name, of, has_run && (change.is_some() || !is_captured));
+        let (newest, run) = answer?;
         let Some(mut account) = self.account_before(name, (newest, run)) else {
             return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };

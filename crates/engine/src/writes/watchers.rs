@@ -22,6 +22,8 @@ pub(super) struct Watchers {
 struct WatchedDatabase {
     /// With whose credentials it asks.
     of: WriteOf,
+    /// Whether Neo4j has told these credentials, at the last look, all that a watcher asks.
+    is_told_all: bool,
     /// This node's account, and when Neo4j was asked of it.
     account: Option<(Account, MonoTime)>,
     /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
@@ -31,26 +33,35 @@ struct WatchedDatabase {
 }
 
 impl Watchers {
-    /// A run or a write of this database has ended well: its credentials are good.
+    /// A run or a write of this database has ended well: its credentials are good. They take the place of others, but not of those that are
+    /// told all: to some users Neo4j does not tell the run of the server, and another run ends all proofs. Schedule:
+    ///   alice reads, and the watcher asks as alice: run 1 · bob reads, and the watcher asks as bob: no run, a new account · alice reads.
     pub(super) fn may_ask_as(&self, name: DatabaseTag, of: &WriteOf) {
         let mut databases = self.databases.lock();
         let has_room = databases.len() < WRITTEN_DATABASES_MAX;
         match databases.get_mut(&name) {
-            Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
+            Some(watched) if watched.is_told_all || is_same(&watched.of, of) => {}
             Some(watched) => watched.of = asker_like(of),
             None if has_room => {
-                let of = asker_like(of);
-                databases
-                    .insert(name, WatchedDatabase { of, account: None, long_ago: None, uncaptured: None });
+                databases.insert(name, WatchedDatabase::asked_as(asker_like(of)));
             }
             None => {}
+        }
+    }
+
+    /// Whether Neo4j has told these credentials all that a watcher asks.
+    pub(super) fn note_told(&self, name: DatabaseTag, of: &WriteOf, is_all: bool) {
+        let mut databases = self.databases.lock();
+        let watched = databases.get_mut(&name).filter(|watched| is_same(&watched.of, of));
+        if let Some(watched) = watched {
+            watched.is_told_all = is_all;
         }
     }
 
     /// These credentials are refused: to ask with them again could lock their user out. Or the database is gone.
     pub(super) fn forget(&self, name: DatabaseTag, of: &WriteOf) {
         let mut databases = self.databases.lock();
-        if databases.get(&name).is_some_and(|watched| Arc::ptr_eq(&watched.of.identity, &of.identity)) {
+        if databases.get(&name).is_some_and(|watched| is_same(&watched.of, of)) {
             databases.remove(&name);
         }
     }
@@ -100,8 +111,63 @@ impl Watchers {
     }
 }
 
+impl WatchedDatabase {
+    fn asked_as(of: WriteOf) -> Self {
+        Self { of, is_told_all: false, account: None, long_ago: None, uncaptured: None }
+    }
+}
+
+/// Whether these are the same credentials.
+fn is_same(of: &WriteOf, other: &WriteOf) -> bool {
+    Arc::ptr_eq(&of.identity, &other.identity)
+}
+
 /// A question with the credentials of this write. What it writes, and when it began, says nothing of the writes that are asked about, or told.
 fn asker_like(of: &WriteOf) -> WriteOf {
     let WriteOf { database, identity, impersonated, timeout_ms, .. } = of;
     WriteOf::question(Arc::clone(database), Arc::clone(identity), impersonated.clone(), *timeout_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::key::{KeyHasher, PrincipalScope};
+
+    use super::*;
+    use crate::model::identity::{Credentials, Identity};
+
+    const NAME: DatabaseTag = DatabaseTag(7);
+
+    fn of(user: &str) -> WriteOf {
+        let identity = Identity {
+            scope: PrincipalScope::of(&KeyHasher::new(b"key"), "basic", user, None),
+            fingerprint: [0; 32],
+            credentials: Credentials::Basic { user: user.to_owned(), password: "secret".to_owned() },
+        };
+        WriteOf::question("neo4j".into(), Arc::new(identity), None, Millis(1_000))
+    }
+
+    /// The schedule at [`Watchers::may_ask_as`].
+    #[test]
+    fn who_is_told_all_goes_on_asking() {
+        let (watchers, [alice, bob]) = (Watchers::default(), ["alice", "bob"].map(of));
+        let asks = |who: &WriteOf| watchers.asker(NAME).is_some_and(|asker| is_same(&asker, who));
+        watchers.may_ask_as(NAME, &bob);
+        watchers.note_told(NAME, &bob, false);
+        watchers.may_ask_as(NAME, &alice);
+        assert!(asks(&alice), "bob is not told the run of the server");
+        watchers.note_told(NAME, &bob, true);
+        watchers.may_ask_as(NAME, &bob);
+        assert!(asks(&bob), "a late answer to bob says nothing of alice");
+        watchers.may_ask_as(NAME, &alice);
+        watchers.note_told(NAME, &alice, true);
+        watchers.may_ask_as(NAME, &bob);
+        assert!(asks(&alice), "she is told all");
+        watchers.note_told(NAME, &alice, false);
+        watchers.may_ask_as(NAME, &bob);
+        assert!(asks(&bob), "her last look has failed");
+        watchers.note_told(NAME, &bob, true);
+        watchers.forget(NAME, &bob);
+        watchers.may_ask_as(NAME, &alice);
+        assert!(asks(&alice), "bob was refused");
+    }
 }
