@@ -195,7 +195,7 @@ impl Writes {
         }
         drop(shown);
         let tallied = self.tallies.begin(name, self.ids_of(&of));
-        let parts = OpenParts::begin(self, (&of, name), known);
+        let parts = OpenParts::begin(self, (&of, name), known, &tallied);
         let writes = Arc::clone(self);
         let (has_changed, is_within) = (false, false);
         let open = OpenWrite { writes, of, name, before, known, has_changed, tallied, parts, is_within };

@@ -46,6 +46,13 @@ pub(super) struct TalliedWrite {
     number: Option<u64>,
 }
 
+/// A write under way that may turn out to read only, for whoever asks Neo4j.
+pub(super) struct SuspectedRead {
+    tallies: Arc<OwnTallies>,
+    name: DatabaseTag,
+    number: Option<u64>,
+}
+
 impl OwnTallies {
     /// The tally of a database, by the name that its writes use.
     pub(super) fn of(&self, name: DatabaseTag, range: &IdRange) -> Tally {
@@ -106,6 +113,11 @@ impl TalliedWrite {
         is_one.then_some(number)
     }
 
+    /// The same write, for whoever asks Neo4j whether it writes at all.
+    pub(super) fn suspected_read(&self) -> SuspectedRead {
+        SuspectedRead { tallies: Arc::clone(&self.tallies), name: self.name, number: self.number }
+    }
+
     /// It has been committed, with this bookmark.
     ///
     /// `None`: the store could not be told, so its ids have to look foreign: then the watcher tells its mark. Schedule:
@@ -130,6 +142,19 @@ impl TalliedWrite {
         let (IdsTaken::AtMost(tokens) | IdsTaken::One(tokens)) = &self.taken else { return };
         let left = TOKENS_KNOWN_MAX.saturating_sub(own.known.len());
         own.known.extend(tokens.iter().copied().take(left));
+    }
+}
+
+impl SuspectedRead {
+    /// Neo4j says that it only reads: it takes no id, however long it is under way. Schedule:
+    ///   a procedure that reads is under way for ten minutes, in write access · a foreign transaction takes 41 · without this the watcher would
+    ///   not know for ten minutes whether 41 is the procedure's, and would report nothing.
+    pub(super) fn reads_only(&self) {
+        let Some(number) = self.number else { return };
+        if let Some(own) = self.tallies.databases.lock().get_mut(&self.name) {
+            // If it should end as a write all the same, its ids look foreign.
+            own.writes.end(number, None);
+        }
     }
 }
 

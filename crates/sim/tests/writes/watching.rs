@@ -2,10 +2,10 @@
 
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
 
-use super::NODES;
 use super::proofs::{
     BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, settled_writers, warm_world, watcher,
 };
+use super::{NODES, write_of};
 use crate::prelude::*;
 
 /// A write past all nodes ends all proofs. Each key is proved again by one run of its own, on all nodes, without another run.
@@ -101,5 +101,26 @@ async fn who_watches_for_a_silent_owner_goes_on() {
     world.pass(LONG_MS).await;
     for node in 0..NODES {
         assert_eq!(watched(node) > before[node], node == watcher, "{node}");
+    }
+}
+
+/// A procedure is under way for long, in write access, and only reads. The watcher does not wait for its end to tell a foreign write from it.
+#[tokio::test(start_paused = true)]
+async fn a_long_procedure_that_reads_holds_back_no_account() {
+    let (world, [left, _]) = warm_world(485, WATCH_MS).await;
+    let called = Parts::Called { statement: "CALL own.report()".into(), params: vec![0xA0].into() };
+    for node in 0..NODES {
+        let write =
+            world.nodes[node].engine.writes().begin(write_of(&left, called.clone(), Touched::Anything));
+        world.origin.write_past();
+        let now = i64::from(world.origin.version());
+        world.pass(BOUND_MS + LONG_MS).await;
+        let left = world.ask(LEFT);
+        assert_eq!(version(&read(&world, 0, &left).await), now);
+        world.pass(LONG_MS).await;
+        for reader in 0..NODES {
+            assert_eq!(proved(&read(&world, reader, &left).await), Some(now), "while {node} calls it");
+        }
+        write.changed_nothing();
     }
 }
