@@ -35,7 +35,7 @@ use crate::write_position::{WriteEpoch, WritePosition};
 pub struct CountedWrite {
     /// The name that its client used for the database.
     pub name: DatabaseTag,
-    /// Its number among the writes of its node's life by this name, from 1.
+    /// Its number among the writes of its node's life, from 1.
     pub number: u64,
     /// Its bookmark: no earlier than its id.
     pub written: WritePosition,

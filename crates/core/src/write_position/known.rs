@@ -216,6 +216,20 @@ mod tests {
         assert_eq!(kept, [record(NAME, write_position(3, 0, 7))]);
     }
 
+    /// A full table takes no mark of one more database, whatever its name. Of those that it has it takes all.
+    #[test]
+    fn a_full_table_keeps_no_marks_of_another_database() {
+        let mut table = WritePositionTable::default();
+        let database = |number: usize| DatabaseUuid((number as u128).to_be_bytes());
+        assert!(table.keeps_marks_of(database(0)));
+        for number in 0..=WRITTEN_DATABASES_MAX {
+            let written = Position { database: database(number), id: TransactionId(5) };
+            table.take(record(NAME, WritePosition::at(WriteEpoch(0), written)), MonoTime(0));
+        }
+        let is_kept = |number| table.keeps_marks_of(database(number));
+        assert!(is_kept(0) && is_kept(WRITTEN_DATABASES_MAX - 1) && !is_kept(WRITTEN_DATABASES_MAX));
+    }
+
     /// The word of the store is of an earlier time. The word of this node's Neo4j is of now.
     #[test]
     fn the_stores_word_counts_until_neo4j_answers() {

@@ -113,6 +113,13 @@ impl WritePositionTable {
             .is_some_and(|positions| !positions.foreign().is_seen_by(range))
     }
 
+    /// Whether this node keeps the marks of each write to a database, whatever name the write used. Beyond the bound a mark finds no place, and
+    /// only what was read by the write's own name is forgotten.
+    #[must_use]
+    pub fn keeps_marks_of(&self, database: DatabaseUuid) -> bool {
+        self.positions.len() < WRITTEN_DATABASES_MAX || self.positions.contains_key(&database)
+    }
+
     /// The database behind a name. While this node's Neo4j has not told it: the only one that others have by this name, or the only
     /// written one, of which it may be another name. That of users and rights has no other name: its marks would end all entries of a
     /// database that this node, as it owns none of the keys, never asks about.

@@ -216,6 +216,11 @@ impl WritePositions {
         !self.is_empty() && self.table.read().is_foreign_to(range)
     }
 
+    /// See [`WritePositionTable::keeps_marks_of`].
+    pub(crate) fn keeps_marks_of(&self, database: DatabaseUuid) -> bool {
+        self.table.read().keeps_marks_of(database)
+    }
+
     /// The mark that a request with `asked` still needs.
     pub(crate) fn still_needed(&self, query: &Query, asked: Option<WritePosition>) -> Option<WritePosition> {
         asked?;

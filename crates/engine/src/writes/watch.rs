@@ -360,9 +360,13 @@ impl Writes {
         answer.ok().flatten().filter(|_| epoch_by_name() == epoch)
     }
 
-    /// What this node has written into a database, as far as it concerns these ids.
+    /// What this node has written into a database, by all of its names, as far as it concerns these ids.
     pub(crate) fn tally(&self, name: DatabaseTag, range: &IdRange) -> Tally {
-        let mut tally = self.tallies.of(name, range);
+        let positions = self.cache.write_positions();
+        let mut names = positions.names_of(range.database);
+        // Not those that have led here once.
+        names.retain(|name| positions.database_of(*name) == Some(range.database));
+        let mut tally = self.tallies.of(name, &names, range);
         // A write whose answer was lost is over here, and may be committed all the same.
         let may_be_more = || self.tallies.is_open_beside(name) || !self.rechecks.lock().is_empty();
         if range.is_strict && may_be_more() {

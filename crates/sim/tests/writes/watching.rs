@@ -1,6 +1,7 @@
 //! How many runs make an entry proved again, and whether databases are watched apart from each other.
 
 use hopcache_core::limits::WATCH_SILENT_MS_MIN;
+use hopcache_core::proof::Finding;
 
 use super::proofs::{
     BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, settled_writers, warm_world, watcher,
@@ -123,4 +124,35 @@ async fn a_long_procedure_that_reads_holds_back_no_account() {
         }
         write.changed_nothing();
     }
+}
+
+/// A database is read by two names, and written by both: no write looks foreign to the account by the other name.
+#[tokio::test(start_paused = true)]
+async fn writes_by_two_names_of_a_database_are_known_to_both_accounts() {
+    let (world, asks) = warm_world(486, WATCH_MS).await;
+    settled_writers(&world, &asks).await;
+    let is_foreign = |event: &Event| *event == Event::Watched(Finding::Foreign);
+    let by_name = |name: &str, statement: &str| world.ask_in(name, statement, "alice");
+    // Both names are watched, and each node has written by both.
+    for node in 0..NODES {
+        read(&world, node, &by_name("alias", RIGHT)).await;
+        read(&world, node, &by_name("alias", WRITE_ELSEWHERE)).await;
+    }
+    world.pass(LONG_MS).await;
+    let before = version(&read(&world, 0, &world.ask(RIGHT)).await);
+    world.pass(BOUND_MS).await;
+    let foreign = || world.nodes.iter().map(|node| node.events.count(is_foreign)).sum::<usize>();
+    let (found, runs) = (foreign(), world.origin.runs());
+    for step in 0..50 {
+        let name = if step % 2 == 0 { "alias" } else { "neo4j" };
+        read(&world, step % NODES, &by_name(name, WRITE_ELSEWHERE)).await;
+        world.pass(LONG_MS / 50).await;
+        let reader = (step + 1) % NODES;
+        assert_eq!(proved(&read(&world, reader, &world.ask(RIGHT)).await), Some(before), "step {step}");
+    }
+    assert_eq!((foreign(), world.origin.runs()), (found, runs));
+    // What is foreign is found by both.
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    assert_eq!((proved(&read(&world, 0, &world.ask(RIGHT)).await), foreign()), (None, found + 2));
 }
