@@ -171,7 +171,9 @@ mod tests {
     fn a_write_counts_where_its_bookmark_is() {
         let mut own = OwnWrites::default();
         let [a, b, c, d] = [1, 2, 3, 4];
-        [(a, Some(1)), (b, Some(2)), (c, None), (d, Some(1))].map(|(number, ids)| own.begin(number, ids));
+        for (number, ids_max) in [(a, Some(1)), (b, Some(2)), (c, None), (d, Some(1))] {
+            own.begin(number, ids_max);
+        }
         let all = vec![(1, Some(1)), (2, Some(2)), (3, None), (4, Some(1))];
         assert_eq!(tally(&own, &range(0, 40, 43)), Tally { begun: 4, over: Vec::new(), unclear: all });
         own.end(b, written(0, 43));

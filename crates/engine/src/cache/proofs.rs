@@ -143,7 +143,7 @@ impl Proofs {
     }
 
     /// When the look began of which the last report of a database is.
-    fn settled_at(&self, database: DatabaseUuid) -> Option<MonoTime> {
+    pub(crate) fn settled_at(&self, database: DatabaseUuid) -> Option<MonoTime> {
         self.table.read().settled(database).map(|(_, as_of)| as_of)
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::POSITIONS_SHOWN_MAX;
 use hopcache_core::tags::TagId;
+use hopcache_core::time::Millis;
 use hopcache_core::write_position::WriteRecord;
 use hopcache_cypher::tags::ReadTags;
 
@@ -30,6 +31,24 @@ pub fn watched_words(statement: &str) -> Vec<(TagId, String)> {
 }
 
 impl Writes {
+    /// For how long the account of each database that was written through this node has been the last one, where it does not reach the newest
+    /// write; zero where it does. None of a database of which no watcher has reported.
+    #[must_use]
+    pub fn behind_proofs(&self) -> Vec<(Arc<str>, Millis)> {
+        let (proofs, positions, now) =
+            (self.cache.proofs(), self.cache.write_positions(), self.context.now());
+        let behind = |(name, text): (&DatabaseTag, &Arc<str>)| {
+            proofs.watch_ms()?;
+            let database = positions.database_of(*name)?;
+            let settled_at = proofs.settled_at(database)?;
+            let (epoch, reached) = proofs.reached(database)?;
+            let newest = positions.of_database(database)?;
+            let is_reached = newest.epoch() == epoch && newest.position().is_some_and(|at| at.id <= reached);
+            Some((Arc::clone(text), if is_reached { Millis::ZERO } else { now.since(settled_at) }))
+        };
+        self.shown.lock().iter().filter_map(behind).collect()
+    }
+
     /// The latest marks of every database, as this node knows them.
     #[must_use]
     pub fn database_positions(&self) -> Vec<DatabasePositions> {

@@ -32,7 +32,7 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Every metric of a node, but those of databases ([`FRESHNESS_TXID`]).
+/// Every metric of a node, but those of databases ([`FRESHNESS_TXID`], [`PROOF_BEHIND`]).
 pub fn all() -> impl Iterator<Item = Metric> {
     COUNTED.iter().chain(READ).copied()
 }
@@ -188,4 +188,10 @@ read! {
 pub(super) const FRESHNESS_TXID: Metric = Metric {
     name: "hopcache_freshness_txid",
     help: "How far a database has been written through the cluster, as far as this node knows: the id of a transaction.",
+};
+
+/// One series for each of these databases of which a watcher has reported.
+pub(super) const PROOF_BEHIND: Metric = Metric {
+    name: "hopcache_proof_behind_seconds",
+    help: "Age of the last account of a database's transactions, while a write through the cluster is not accounted for; 0 when all are.",
 };

@@ -6,6 +6,8 @@ use hopcache_core::proof::Finding;
 use super::proofs::{
     BOUND_MS, FIRST, LEFT, LONG_MS, RIGHT, WATCH_MS, proved, settled_writers, warm_world, watcher,
 };
+use hopcache_sim::world::write_statement::WRITE_ONE;
+
 use super::{NODES, write_of};
 use crate::prelude::*;
 
@@ -100,8 +102,8 @@ async fn who_watches_for_a_silent_owner_goes_on() {
     let watched = |node: usize| world.nodes[node].events.count(|event| matches!(event, Event::Watched(_)));
     let before: Vec<_> = (0..NODES).map(watched).collect();
     world.pass(LONG_MS).await;
-    for node in 0..NODES {
-        assert_eq!(watched(node) > before[node], node == watcher, "{node}");
+    for (node, before) in before.into_iter().enumerate() {
+        assert_eq!(watched(node) > before, node == watcher, "{node}");
     }
 }
 
@@ -155,4 +157,28 @@ async fn writes_by_two_names_of_a_database_are_known_to_both_accounts() {
     world.origin.write_past();
     world.pass(BOUND_MS).await;
     assert_eq!((proved(&read(&world, 0, &world.ask(RIGHT)).await), foreign()), (None, found + 2));
+}
+
+/// Neo4j tells its watcher nothing, and a long write keeps nodes from accounting at once: how old the last account is, is shown until the next.
+#[tokio::test(start_paused = true)]
+async fn how_far_proofs_stand_behind_writes_is_shown() {
+    let (world, asks) = warm_world(487, WATCH_MS).await;
+    settled_writers(&world, &asks).await;
+    let write = || async { read(&world, 0, &world.ask(WRITE_ONE)).await };
+    let behind = || {
+        let shown = world.nodes[0].engine.writes().behind_proofs();
+        shown.into_iter().find(|(name, _)| &**name == "neo4j").map(|(_, behind)| behind).unwrap()
+    };
+    write().await;
+    world.pass(BOUND_MS).await;
+    assert_eq!(behind(), Millis::ZERO);
+    let long = world.nodes[1].engine.writes().begin(write_of(&asks[0], Parts::Batches, Touched::Anything));
+    world.origin.be_silent_about("neo4j");
+    write().await;
+    world.pass(3_000).await;
+    assert!((3_000..3_000 + BOUND_MS).contains(&behind().0), "{:?}", behind());
+    long.changed_nothing();
+    write().await;
+    world.pass(50).await;
+    assert_eq!(behind(), Millis::ZERO, "the node has accounted for it");
 }
