@@ -5,6 +5,7 @@ mod anchors;
 mod away;
 mod captured;
 mod fallbacks;
+mod full_tables;
 mod hot_keys;
 mod outages;
 mod parts;

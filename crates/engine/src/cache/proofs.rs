@@ -329,16 +329,18 @@ impl Cache {
 
     fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
         let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
+        // A mark may find no place here, and then only what was read by the write's own name is forgotten. The rest is proved by nothing, whether
+        // a watcher accounts for the write or nobody has to. Nothing shows until when it was the database's either. Schedule:
+        //   256 databases are written, and this one is another · a result is read by the name `neo4j` · a write by an alias ends: its mark finds
+        //   no place here · the watcher of `neo4j` accounts for the write.
+        if !self.written.keeps_marks_of(range.to().database) {
+            return Standing::UNKNOWN;
+        }
         if settings.watch_ms == Millis::ZERO {
             return Standing { is_proved: true, as_of: Some(now) };
         }
         let standing = self.proofs.standing(range, copy.read_started());
-        // A report accounts for writes by all names of the database. Schedule:
-        //   256 databases are written, and this one is another · a result is read by the name `neo4j` · a write by an alias ends: its mark finds
-        //   no place here · the watcher of `neo4j` accounts for the write.
-        let may_lack_marks = !self.written.keeps_marks_of(range.to().database);
-        let is_ended = may_lack_marks || self.written.is_foreign_to(range);
-        Standing { is_proved: standing.is_proved && !is_ended, ..standing }
+        Standing { is_proved: standing.is_proved && !self.written.is_foreign_to(range), ..standing }
     }
 
     /// The database behind a name, and what a run that begins now has to keep of its server.

@@ -38,6 +38,12 @@ pub(super) async fn warm_world_with(
 ) -> (World, [Ask; 2]) {
     let world = world_of(NODES, seed, policy).await;
     prepare(&world);
+    let asks = warm_reads(&world).await;
+    (world, asks)
+}
+
+/// Both reads, in memory and proved.
+pub(super) async fn warm_reads(world: &World) -> [Ask; 2] {
     world.origin.count_exactly();
     world.origin.set_version(FIRST);
     world.origin.set_delay_ms(20);
@@ -46,12 +52,12 @@ pub(super) async fn warm_world_with(
     for _ in 0..3 {
         for ask in &asks {
             for node in 0..NODES {
-                read(&world, node, ask).await;
+                read(world, node, ask).await;
             }
         }
         world.pass(2 * TTL_MS).await;
     }
-    (world, asks)
+    asks
 }
 
 /// The answer of a hit that is proved.
