@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::limits::{TALLY_UNCLEAR_MAX, TALLY_WRITES_MAX};
+use crate::node::Incarnation;
 use crate::wire::at_most;
 use crate::write_position::{WriteEpoch, WritePosition};
 
@@ -18,11 +19,22 @@ pub struct IdRange {
     pub after: TransactionId,
     /// The newest id.
     pub until: TransactionId,
-    /// The asked node's writes up to this number do not count: they may have taken ids up to `after`.
-    pub doubted: u64,
+    /// Which of the asked node's writes do not count.
+    pub doubted: Doubted,
     /// Whether all that is not certain is unclear ([`Accounts::settles`](super::Accounts::settles)): a write that is over counts for one id,
     /// and each write that may be under way counts, whatever name it uses.
     pub is_strict: bool,
+}
+
+/// Which writes of a node do not count for a range of ids: they may have taken ids of before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Doubted {
+    /// None.
+    Nothing,
+    /// Those of this life up to this number. Another life of the node has a numbering of its own.
+    UpTo(Incarnation, u64),
+    /// All that it has begun so far: it has not said how many these are.
+    All,
 }
 
 /// What one life of a node has written into a database, by whatever name, as far as it concerns a range of ids.
@@ -58,24 +70,26 @@ struct WriteOver {
 }
 
 impl Tally {
-    /// What the watcher has to know for this range, of a node that has begun so many writes: of its `own` writes by the name of the account,
-    /// and of those by other names (`others`) that lead to the same database.
+    /// What the watcher has to know for this range, of a life of a node that has begun so many writes: of its `own` writes by the name of the
+    /// account, and of those by other names (`others`) that lead to the same database.
     ///
     /// The bookmark of a write tells its database, so a write accounts for ids whatever name it used. By another name it counts for one: a
     /// label that is new to that name may be known by this one, and whoever allows for it may hide a foreign id. A write under way by
     /// another name may be in another database by now: it is waited for, and accounts for nothing.
     #[must_use]
     pub fn of<'a>(
-        begun: u64,
+        (life, begun): (Incarnation, u64),
         own: Option<&OwnWrites>,
         others: impl IntoIterator<Item = &'a OwnWrites>,
         range: &IdRange,
     ) -> Self {
         let (mut over, mut unclear) = (BTreeMap::new(), Vec::new());
+        let doubted = range.doubted.up_to(life);
         if let Some(own) = own {
-            own.add(range, if range.is_strict { 1 } else { u64::MAX }, &mut over, &mut unclear);
+            let ids_max = if range.is_strict { 1 } else { u64::MAX };
+            own.add((range, doubted), ids_max, &mut over, &mut unclear);
         }
-        others.into_iter().for_each(|other| other.add(range, 1, &mut over, &mut unclear));
+        others.into_iter().for_each(|other| other.add((range, doubted), 1, &mut over, &mut unclear));
         // Where there is no room, the earliest ids look foreign.
         while over.len() > TALLY_WRITES_MAX {
             over.pop_first();
@@ -89,6 +103,18 @@ impl Tally {
     pub fn add_unclear(&mut self) {
         self.unclear.truncate(TALLY_UNCLEAR_MAX - 1);
         self.unclear.push((u64::MAX, None));
+    }
+}
+
+impl Doubted {
+    /// The last doubted number of this life of the node; zero: none is doubted.
+    #[must_use]
+    pub fn up_to(&self, life: Incarnation) -> u64 {
+        match self {
+            Self::UpTo(of, number) if *of == life => *number,
+            Self::Nothing | Self::UpTo(..) => 0,
+            Self::All => u64::MAX,
+        }
     }
 }
 
@@ -123,7 +149,7 @@ impl OwnWrites {
     /// is over counts for `ids_max` ids at most.
     fn add(
         &self,
-        range: &IdRange,
+        (range, doubted): (&IdRange, u64),
         ids_max: u64,
         over: &mut BTreeMap<TransactionId, u64>,
         unclear: &mut Vec<(u64, Option<u64>)>,
@@ -135,7 +161,7 @@ impl OwnWrites {
             }
             if position.id > range.until {
                 unclear.push((write.number, Some(write.ids_max)));
-            } else if position.id > range.after && write.number > range.doubted {
+            } else if position.id > range.after && write.number > doubted {
                 *over.entry(position.id).or_default() += write.ids_max.min(ids_max);
             }
         }
@@ -149,6 +175,7 @@ mod tests {
     use crate::bookmark::Position;
 
     const DATABASE: DatabaseUuid = DatabaseUuid([1; 16]);
+    const LIFE: Incarnation = Incarnation(8);
 
     fn written(epoch: u64, id: u64) -> Option<WritePosition> {
         Some(WritePosition::at(WriteEpoch(epoch), Position { database: DATABASE, id: TransactionId(id) }))
@@ -156,11 +183,18 @@ mod tests {
 
     fn range(epoch: u64, after: u64, until: u64) -> IdRange {
         let (after, until) = (TransactionId(after), TransactionId(until));
-        IdRange { database: DATABASE, epoch: WriteEpoch(epoch), after, until, doubted: 0, is_strict: false }
+        IdRange {
+            database: DATABASE,
+            epoch: WriteEpoch(epoch),
+            after,
+            until,
+            doubted: Doubted::Nothing,
+            is_strict: false,
+        }
     }
 
     fn tally(own: &OwnWrites, range: &IdRange) -> Tally {
-        Tally::of(4, Some(own), [], range)
+        Tally::of((LIFE, 4), Some(own), [], range)
     }
 
     fn over(own: &OwnWrites, range: &IdRange) -> Vec<(u64, u64)> {
@@ -188,7 +222,13 @@ mod tests {
         );
         assert_eq!(over(&own, &range(0, 40, 42)), []);
         assert_eq!(over(&own, &range(0, 43, 44)), []);
-        assert_eq!(over(&own, &IdRange { doubted: 2, ..range(0, 40, 43) }), [(43, 1)]);
+        for (doubted, counted) in [
+            (Doubted::UpTo(LIFE, 2), vec![(43, 1)]),
+            (Doubted::UpTo(Incarnation(7), 2), vec![(43, 3)]),
+            (Doubted::All, Vec::new()),
+        ] {
+            assert_eq!(over(&own, &IdRange { doubted, ..range(0, 40, 43) }), counted, "{doubted:?}");
+        }
         assert_eq!(over(&own, &IdRange { is_strict: true, ..range(0, 40, 43) }), [(43, 2)], "one each");
         own.end(a, None);
         assert_eq!(over(&own, &range(0, 40, 50)), [(43, 3)], "it was rolled back, or nobody knows");
@@ -205,11 +245,11 @@ mod tests {
         other.begin(3, Some(1));
         own.end(1, written(0, 42));
         other.end(2, written(0, 43));
-        let both = Tally::of(3, Some(&own), [&other], &range(0, 40, 43));
+        let both = Tally::of((LIFE, 3), Some(&own), [&other], &range(0, 40, 43));
         let over = vec![(TransactionId(42), 2), (TransactionId(43), 1)];
         assert_eq!(both, Tally { begun: 3, over, unclear: vec![(3, Some(1))] });
         let elsewhere = IdRange { database: DatabaseUuid([2; 16]), ..range(0, 40, 43) };
-        assert_eq!(Tally::of(3, None, [&other], &elsewhere).over, []);
+        assert_eq!(Tally::of((LIFE, 3), None, [&other], &elsewhere).over, []);
     }
 
     #[test]
@@ -233,7 +273,7 @@ mod tests {
             other.begin(id, Some(1));
             other.end(id, written(0, 10 * id));
         }
-        let both = Tally::of(4, Some(&own), [&other], &range(0, 0, u64::MAX));
+        let both = Tally::of((LIFE, 4), Some(&own), [&other], &range(0, 0, u64::MAX));
         assert_eq!(both.over.len(), TALLY_WRITES_MAX, "as many as a message holds");
         assert_eq!(over(&own, &range(0, 0, u64::MAX)).len(), TALLY_WRITES_MAX);
         assert_eq!(tally(&own, &range(0, 0, 0)).unclear.len(), TALLY_UNCLEAR_MAX);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{TOKENS_KNOWN_MAX, WRITTEN_DATABASES_MAX};
+use hopcache_core::node::Incarnation;
 use hopcache_core::proof::{IdRange, OwnWrites, Tally};
 use hopcache_core::tags::TagId;
 use hopcache_core::write_position::WritePosition;
@@ -60,12 +61,17 @@ pub(super) struct SuspectedRead {
 }
 
 impl OwnTallies {
-    /// The tally of a database, for the account by one of its names. `names`: all that lead to it, as far as this node knows.
-    pub(super) fn of(&self, name: DatabaseTag, names: &[DatabaseTag], range: &IdRange) -> Tally {
+    /// The tally of a database in this life, for the account by one of its names. `names`: all that lead to it, as far as this node knows.
+    pub(super) fn of(
+        &self,
+        life: Incarnation,
+        (name, names): (DatabaseTag, &[DatabaseTag]),
+        range: &IdRange,
+    ) -> Tally {
         let all = self.0.lock();
         let of = |name: &DatabaseTag| all.databases.get(name).map(|own| &own.writes);
         let others = names.iter().filter(|other| **other != name).filter_map(of);
-        Tally::of(all.begun, of(&name), others, range)
+        Tally::of((life, all.begun), of(&name), others, range)
     }
 
     /// Whether a write by another name is under way, or may be: it may write in this database too, by an alias or by `USE`. It counts also where

@@ -27,7 +27,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{
-    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Tallies, Tally, begun,
+    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Silent, Tallies, Tally, begun,
 };
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
@@ -228,9 +228,9 @@ impl Writes {
         let mut begun_by_then = None;
         for _ in 0..WATCH_TRIES_MAX {
             let of = (account.database, account.epoch, &account.accounts);
-            let tallies = self.tallies(name, of, (newest.id, false)).await;
+            let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
-            match account.accounts.settle(newest.id, begun_by_then, &tallies) {
+            match account.accounts.settle(newest.id, begun_by_then, (&tallies, &silent)) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
                 finding => return finding,
             }
@@ -293,8 +293,8 @@ impl Writes {
             long_ago: None,
         };
         let of = (account.database, account.epoch, &account.accounts);
-        let tallies = self.tallies(name, of, (newest.id, false)).await;
-        account.accounts = Accounts::begin(newest.id, &tallies);
+        let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
+        account.accounts = Accounts::begin(newest.id, &tallies, &silent);
         Some(account)
     }
 
@@ -366,7 +366,8 @@ impl Writes {
         let mut names = positions.names_of(range.database);
         // Not those that have led here once.
         names.retain(|name| positions.database_of(*name) == Some(range.database));
-        let mut tally = self.tallies.of(name, &names, range);
+        let life = self.context.me().incarnation;
+        let mut tally = self.tallies.of(life, (name, &names), range);
         // A write whose answer was lost is over here, and may be committed all the same.
         let may_be_more = || self.tallies.is_open_beside(name) || !self.rechecks.lock().is_empty();
         if range.is_strict && may_be_more() {
@@ -375,28 +376,32 @@ impl Writes {
         tally
     }
 
-    /// The tallies of all nodes that answer, for the ids after an account. A silent node's writes count as foreign.
+    /// The tallies of all nodes that answer, for the ids after an account, and the silent nodes. Their writes count as foreign.
     pub(super) async fn tallies(
         &self,
         name: DatabaseTag,
         (database, epoch, accounts): (DatabaseUuid, WriteEpoch, &Accounts),
         (until, is_strict): (TransactionId, bool),
-    ) -> Tallies {
+    ) -> (Tallies, Silent) {
         let range = |node: &NodeName| {
-            let lives = accounts.doubted.iter().filter(|(life, _)| life.node == *node);
-            let doubted = lives.map(|(_, number)| *number).max().unwrap_or_default();
+            let doubted = accounts.doubted_of(node);
             IdRange { database, epoch, after: accounts.settled, until, doubted, is_strict }
         };
         let within = Millis(WATCH_TALLY_MS_MAX);
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         let asked = others.into_iter().map(|node| {
             let wanted = peers::tally(name, range(&node));
-            async move { self.peers.ask(&node, wanted, within).await }
+            async move { self.peers.ask(&node, wanted, within).await.map_err(|_| node) }
         });
-        let told = join_all(asked).await.into_iter().flatten();
-        let mut tallies: Tallies = told.collect();
+        let (mut tallies, mut silent) = (Tallies::new(), Silent::new());
+        for told in join_all(asked).await {
+            match told {
+                Ok((life, tally)) => drop(tallies.insert(life, tally)),
+                Err(node) => drop(silent.insert(node)),
+            }
+        }
         let me = self.context.me();
         tallies.insert(me.clone(), self.tally(name, &range(&me.node)));
-        tallies
+        (tallies, silent)
     }
 }
