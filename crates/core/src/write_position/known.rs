@@ -230,6 +230,23 @@ mod tests {
         assert!(is_kept(0) && is_kept(WRITTEN_DATABASES_MAX - 1) && !is_kept(WRITTEN_DATABASES_MAX));
     }
 
+    /// An alias has led to the database, and leads to another one now: its writes under way are no writes of the former one.
+    #[test]
+    fn a_name_that_leads_elsewhere_now_is_none_of_its_former_database() {
+        let (now, alias) = (MonoTime(0), DatabaseTag(8));
+        let mut table = WritePositionTable::default();
+        table.take(record(NAME, write_position(1, 0, 5)), now);
+        table.take(record(alias, write_position(1, 0, 6)), now);
+        let [first, second] = [1, 2].map(|database| DatabaseUuid([database; 16]));
+        assert_eq!(table.names_leading_to(first), [NAME, alias]);
+        table.learn(alias, found(2));
+        assert_eq!(table.names_of(first), [NAME, alias]);
+        assert_eq!(
+            (table.names_leading_to(first), table.names_leading_to(second)),
+            (vec![NAME], vec![alias])
+        );
+    }
+
     /// The schedule at `WritePositionTable::take_with`: there is no place for another name, and the mark's database is here.
     #[test]
     fn a_mark_of_a_database_that_is_here_is_taken_whatever_its_name() {

@@ -208,6 +208,14 @@ impl WritePositionTable {
         self.named().into_iter().filter(|(_, of)| *of == database).map(|(name, _)| name).collect()
     }
 
+    /// The names that lead to a database here: not those by which others have written it, where this node's Neo4j says something else.
+    #[must_use]
+    pub fn names_leading_to(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
+        let mut names = self.names_of(database);
+        names.retain(|name| self.database_of(*name) == Some(database));
+        names
+    }
+
     /// Every record.
     #[must_use]
     pub fn records(&self) -> Vec<WriteRecord> {

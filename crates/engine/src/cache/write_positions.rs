@@ -363,6 +363,11 @@ impl WritePositions {
         self.table.read().names_of(database)
     }
 
+    /// See [`WritePositionTable::names_leading_to`].
+    pub(crate) fn names_leading_to(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
+        self.table.read().names_leading_to(database)
+    }
+
     /// Every record.
     pub(crate) fn records(&self) -> Vec<WriteRecord> {
         self.table.read().records()

@@ -362,10 +362,7 @@ impl Writes {
 
     /// What this node has written into a database, by all of its names, as far as it concerns these ids.
     pub(crate) fn tally(&self, name: DatabaseTag, range: &IdRange) -> Tally {
-        let positions = self.cache.write_positions();
-        let mut names = positions.names_of(range.database);
-        // Not those that have led here once.
-        names.retain(|name| positions.database_of(*name) == Some(range.database));
+        let names = self.cache.write_positions().names_leading_to(range.database);
         let life = self.context.me().incarnation;
         let mut tally = self.tallies.of(life, (name, &names), range);
         // A write whose answer was lost is over here, and may be committed all the same.
