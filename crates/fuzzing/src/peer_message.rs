@@ -383,7 +383,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let (touched, database, epoch) = (Touched::These(known.clone()), at.database, WriteEpoch(1));
     let events =
         vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
-    let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
+    let counted = vec![CountedWrite { number: draw.number(), written, after }];
     let doubted = Doubted::UpTo(Incarnation(draw.number()), draw.number());
     let range = IdRange { database, epoch, after, until: at.id, doubted, is_strict: true };
     let settled = SettledIds { database, epoch, foreign: after, run: None, settled: at.id };

@@ -219,7 +219,7 @@ fn what_this_node_has_come_to_by_counts_is_not_settled_for_all() {
     let mut table = table(&[(1, report(0, 50, 40)), (2, last.clone())]);
     let by = Holder { node: NodeName::new("b").unwrap(), incarnation: Incarnation(1) };
     let written = WritePosition::at(WriteEpoch(0), Position { database: DATABASE, id: TransactionId(51) });
-    table.hear(&by, &[CountedWrite { name: DatabaseTag(7), number: 1, written, after: TransactionId(50) }]);
+    table.hear(&by, &[CountedWrite { number: 1, written, after: TransactionId(50) }]);
     assert_eq!(table.reached(DATABASE), Some((WriteEpoch(0), TransactionId(51))));
     assert_eq!(table.settled_since(&last), Some(TransactionId(50)));
     let anothers = Report { name: DatabaseTag(8), foreign: TransactionId(45), ..last };
