@@ -129,9 +129,8 @@ impl Writes {
     async fn watch_once(self: &Arc<Self>, (name, polled): (DatabaseTag, PollNumber), of: &WriteOf) {
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
-        let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else {
-            return self.watching.note_told(name, of, false);
-        };
+        let system = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await;
+        let Some(system) = system else { return };
         let asked = self.context.now();
         let Some(account) = self.accounted(name, of).await else { return };
         self.watching.keep(name, Some((account.clone(), asked)));
@@ -148,10 +147,11 @@ impl Writes {
         // Before the question: what comes later is after it.
         let change = self.change_before(name, of).await;
         let answer = self.known_within((name, of), within, asked).await;
-        let has_run = answer.is_some_and(|(_, run)| run.is_some());
-        let is_captured = self.cache.proofs().settings().is_some_and(|settings| settings.is_captured);
-        self.watching.note_told(name, of, has_run && (change.is_some() || !is_captured));
         let (newest, run) = answer?;
+        let is_captured = self.cache.proofs().settings().is_some_and(|settings| settings.is_captured);
+        if run.is_none() || change.is_some() || !is_captured {
+            self.watching.note_told(name, of, run.is_some());
+        }
         let Some(mut account) = self.account_before(name, (newest, run)) else {
             return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };
@@ -215,7 +215,12 @@ impl Writes {
     }
 
     async fn change_now(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
-        let change = self.current_change(of).await;
+        let change = self.current_change(of).await.unwrap_or_else(|fault| {
+            if matches!(fault, OriginFault::Failed(_)) {
+                self.watching.note_told(name, of, false);
+            }
+            None
+        });
         self.watching.note_uncaptured(name, change.is_none().then(|| self.context.now()));
         change
     }
@@ -349,10 +354,10 @@ impl Writes {
             answer = asked => answer,
             () = self.context.sleep(Millis(within_ms)) => return None,
         };
-        if let Err(error) = &answer
-            && (matches!(error.kind, OriginFault::Unauthorized(_)) || error.kind.is_unknown_database())
-        {
-            self.watching.forget(name, of);
+        match &answer {
+            Ok(Some(_)) => {}
+            Ok(None) => self.watching.note_told(name, of, false),
+            Err(error) => self.watching.note_failed(name, of, &error.kind),
         }
         // An answer that lay in the socket of a stopped process may be of a former numbering:
         //   Neo4j says 100, and this process is stopped · Neo4j is restored to 15, and another node begins epoch 1 · this

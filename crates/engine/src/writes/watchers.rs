@@ -9,7 +9,7 @@ use hopcache_core::proof::PollNumber;
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 
-use crate::model::ports::WriteOf;
+use crate::model::ports::{OriginFault, WriteOf};
 use crate::writes::watch::Account;
 
 /// What this node watches, or could watch.
@@ -22,7 +22,7 @@ pub(super) struct Watchers {
 struct WatchedDatabase {
     /// With whose credentials it asks.
     of: WriteOf,
-    /// Whether Neo4j has told these credentials, at the last look, all that a watcher asks.
+    /// Whether Neo4j has told these credentials all that a watcher asks, as its last answer or refusal says.
     is_told_all: bool,
     /// This node's account, and when Neo4j was asked of it.
     account: Option<(Account, MonoTime)>,
@@ -58,8 +58,20 @@ impl Watchers {
         }
     }
 
-    /// These credentials are refused: to ask with them again could lock their user out. Or the database is gone.
-    pub(super) fn forget(&self, name: DatabaseTag, of: &WriteOf) {
+    /// A question with these credentials has failed. Only a refusal says something of them. Who takes no answer for one would let others in at each
+    /// late answer. Schedule:
+    ///   the watcher asks as alice: run 1 · one look takes too long · bob reads, and the watcher asks as bob: no run, a new account · alice reads.
+    ///
+    /// If the credentials are refused, to ask with them again could lock their user out. Or the database is gone.
+    pub(super) fn note_failed(&self, name: DatabaseTag, of: &WriteOf, fault: &OriginFault) {
+        if matches!(fault, OriginFault::Unauthorized(_)) || fault.is_unknown_database() {
+            self.forget(name, of);
+        } else if matches!(fault, OriginFault::Failed(_)) {
+            self.note_told(name, of, false);
+        }
+    }
+
+    fn forget(&self, name: DatabaseTag, of: &WriteOf) {
         let mut databases = self.databases.lock();
         if databases.get(&name).is_some_and(|watched| is_same(&watched.of, of)) {
             databases.remove(&name);
@@ -134,6 +146,7 @@ mod tests {
 
     use super::*;
     use crate::model::identity::{Credentials, Identity};
+    use crate::model::ports::Neo4jFailure;
 
     const NAME: DatabaseTag = DatabaseTag(7);
 
@@ -146,7 +159,11 @@ mod tests {
         WriteOf::question("neo4j".into(), Arc::new(identity), None, Millis(1_000))
     }
 
-    /// The schedule at [`Watchers::may_ask_as`].
+    fn failure(code: &str) -> Neo4jFailure {
+        Neo4jFailure { code: code.to_owned(), message: String::new(), as_sent: Vec::new() }
+    }
+
+    /// The schedules at [`Watchers::may_ask_as`] and [`Watchers::note_failed`].
     #[test]
     fn who_is_told_all_goes_on_asking() {
         let (watchers, [alice, bob]) = (Watchers::default(), ["alice", "bob"].map(of));
@@ -162,12 +179,20 @@ mod tests {
         watchers.note_told(NAME, &alice, true);
         watchers.may_ask_as(NAME, &bob);
         assert!(asks(&alice), "she is told all");
-        watchers.note_told(NAME, &alice, false);
+        watchers.note_failed(NAME, &alice, &OriginFault::TimedOut);
         watchers.may_ask_as(NAME, &bob);
-        assert!(asks(&bob), "her last look has failed");
+        assert!(asks(&alice), "no answer is no refusal");
+        watchers.note_failed(
+            NAME,
+            &alice,
+            &OriginFault::Failed(failure("Neo.ClientError.Security.Forbidden")),
+        );
+        watchers.may_ask_as(NAME, &bob);
+        assert!(asks(&bob), "she was refused");
         watchers.note_told(NAME, &bob, true);
-        watchers.forget(NAME, &bob);
+        let refused = failure("Neo.ClientError.Security.Unauthorized");
+        watchers.note_failed(NAME, &bob, &OriginFault::Unauthorized(refused));
         watchers.may_ask_as(NAME, &alice);
-        assert!(asks(&alice), "bob was refused");
+        assert!(asks(&alice), "bob may not log on");
     }
 }
