@@ -59,7 +59,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap)
     let state = &admin.state;
     let writes = state.engine.writes();
     let of_databases =
-        hopcache_ops::meters::freshness::of_databases(&writes.positions(), &writes.behind_proofs());
+        hopcache_ops::meters::freshness::of_databases(&writes.positions(), &writes.account_ages());
     let text = state.meters.render(readings(state), form, &of_databases);
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form.content_type()));

@@ -31,22 +31,20 @@ pub fn watched_words(statement: &str) -> Vec<(TagId, String)> {
 }
 
 impl Writes {
-    /// For how long the account of each database that was written through this node has been the last one, where it does not reach the newest
-    /// write; zero where it does. None of a database of which no watcher has reported.
+    /// How old the last account of each database is that was written through this node, by the look of which it is; `None` as an age: this node
+    /// has seen none. Nothing is shown where nobody watches.
     #[must_use]
-    pub fn behind_proofs(&self) -> Vec<(Arc<str>, Millis)> {
+    pub fn account_ages(&self) -> Vec<(Arc<str>, Option<Millis>)> {
         let (proofs, positions, now) =
             (self.cache.proofs(), self.cache.write_positions(), self.context.now());
-        let behind = |(name, text): (&DatabaseTag, &Arc<str>)| {
-            proofs.watch_ms()?;
-            let database = positions.database_of(*name)?;
-            let settled_at = proofs.settled_at(database)?;
-            let (epoch, reached) = proofs.reached(database)?;
-            let newest = positions.of_database(database)?;
-            let is_reached = newest.epoch() == epoch && newest.position().is_some_and(|at| at.id <= reached);
-            Some((Arc::clone(text), if is_reached { Millis::ZERO } else { now.since(settled_at) }))
+        if proofs.watch_ms().is_none() {
+            return Vec::new();
+        }
+        let age = |(name, text): (&DatabaseTag, &Arc<str>)| {
+            let settled_at = positions.database_of(*name).and_then(|database| proofs.settled_at(database));
+            (Arc::clone(text), settled_at.map(|at| now.since(at)))
         };
-        self.shown.lock().iter().filter_map(behind).collect()
+        self.shown.lock().iter().map(age).collect()
     }
 
     /// The latest marks of every database, as this node knows them.

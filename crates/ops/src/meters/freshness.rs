@@ -1,19 +1,21 @@
-//! How far each database has been written, and how far proofs stand behind that. These have a database's name as their label, so they are
-//! no metrics of a closed list; the engine bounds the number of names.
+//! How far each database has been written, and how old the last account of its transactions is. These have a database's name as their
+//! label, so they are no metrics of a closed list; the engine bounds the number of names.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
 use hopcache_core::time::Millis;
 
-use super::definitions::{FRESHNESS_TXID, Metric, PROOF_BEHIND};
+use super::definitions::{ACCOUNT_AGE, FRESHNESS_TXID, Metric};
 
-/// The gauges of each database, as an exposition has them: how far it has been written, and the age of its last account where that is behind.
-pub fn of_databases(positions: &[(Arc<str>, u64)], behind: &[(Arc<str>, Millis)]) -> String {
-    let seconds =
-        |(database, behind): &(Arc<str>, Millis)| (Arc::clone(database), behind.duration().as_secs_f64());
-    let behind: Vec<_> = behind.iter().map(seconds).collect();
-    gauge(&FRESHNESS_TXID, positions) + &gauge(&PROOF_BEHIND, &behind)
+/// The gauges of each database, as an exposition has them: how far it has been written, and the age of its last account, if there is one.
+pub fn of_databases(positions: &[(Arc<str>, u64)], ages: &[(Arc<str>, Option<Millis>)]) -> String {
+    let seconds = |(database, age): &(Arc<str>, Option<Millis>)| {
+        let seconds = age.map(|age| age.duration().as_secs_f64().to_string());
+        (Arc::clone(database), seconds.unwrap_or_else(|| "+Inf".to_owned()))
+    };
+    let ages: Vec<_> = ages.iter().map(seconds).collect();
+    gauge(&FRESHNESS_TXID, positions) + &gauge(&ACCOUNT_AGE, &ages)
 }
 
 fn gauge(metric: &Metric, values: &[(Arc<str>, impl Display)]) -> String {
@@ -39,14 +41,14 @@ mod tests {
     fn each_database_has_a_line() {
         assert_eq!(of_databases(&[], &[]), "");
         let positions = [("neo4j".into(), 42), ("odd\"\n".into(), 7)];
-        let behind = [("neo4j".into(), Millis(1_250)), ("other".into(), Millis::ZERO)];
-        let text = of_databases(&positions, &behind);
+        let ages = [("neo4j".into(), Some(Millis(1_250))), ("other".into(), None)];
+        let text = of_databases(&positions, &ages);
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "hopcache_freshness_txid{database=\"neo4j\"} 42",
             "hopcache_freshness_txid{database=\"odd\\\"\\n\"} 7",
-            "hopcache_proof_behind_seconds{database=\"neo4j\"} 1.25",
-            "hopcache_proof_behind_seconds{database=\"other\"} 0",
+            "hopcache_account_age_seconds{database=\"neo4j\"} 1.25",
+            "hopcache_account_age_seconds{database=\"other\"} +Inf",
         ];
         assert_eq!(lines, expected);
     }
