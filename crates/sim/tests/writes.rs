@@ -4,6 +4,7 @@ mod ahead;
 mod anchors;
 mod away;
 mod captured;
+mod doubted;
 mod fallbacks;
 mod full_tables;
 mod hot_keys;
