@@ -57,8 +57,10 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap)
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let form = Exposition::asked_for(accept);
     let state = &admin.state;
-    let positions = hopcache_ops::meters::freshness::positions(&state.engine.writes().positions());
-    let text = state.meters.render(readings(state), form, &positions);
+    let writes = state.engine.writes();
+    let of_databases =
+        hopcache_ops::meters::freshness::of_databases(&writes.positions(), &writes.account_ages());
+    let text = state.meters.render(readings(state), form, &of_databases);
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form.content_type()));
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));

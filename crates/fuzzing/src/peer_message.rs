@@ -7,7 +7,7 @@ use hopcache_core::bookmark::{Bookmark, DatabaseUuid, Position, ReadRange, Trans
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey, ServerTag};
 use hopcache_core::lease::log::CursorDigest;
 use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::proof::{CountedWrite, IdRange, SettledIds, Tally};
+use hopcache_core::proof::{CountedWrite, Doubted, IdRange, SettledIds, Tally};
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::{ClassId, Key, Refiner, Tag, TagId, Touched, TouchedRole};
@@ -383,8 +383,9 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
     let (touched, database, epoch) = (Touched::These(known.clone()), at.database, WriteEpoch(1));
     let events =
         vec![WriteRecord::of_all(name, written).into(), WriteEvent { name, written, since: after, touched }];
-    let counted = vec![CountedWrite { name, number: draw.number(), written, after }];
-    let range = IdRange { database, epoch, after, until: at.id, doubted: draw.number(), is_strict: true };
+    let counted = vec![CountedWrite { number: draw.number(), written, after }];
+    let doubted = Doubted::UpTo(Incarnation(draw.number()), draw.number());
+    let range = IdRange { database, epoch, after, until: at.id, doubted, is_strict: true };
     let settled = SettledIds { database, epoch, foreign: after, run: None, settled: at.id };
     let mut questions = vec![
         Question::Purge(Scope::Key(key)),

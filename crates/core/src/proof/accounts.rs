@@ -20,19 +20,21 @@
 //!   settled is 40 · foreign 41 · a `SET` to the same value ends with bookmark 41 · newest is 41: known.
 //!
 //! Where foreign ids were found, or an account begins, writes that are not over may have taken ids up to there, which counted as
-//! foreign. Their later bookmarks account for nothing. Schedule:
+//! foreign. Their later bookmarks account for nothing, whatever is known meanwhile. Schedule:
 //!
-//!   own W has taken 41, and is not over · foreign 42 and 43 · newest is 43 · foreign 44 · W ends with bookmark 44, and does not
-//!   hide it.
+//!   own W has taken 41, and is not over · foreign 42 and 43 · newest is 43 · own A takes 44: known · foreign 45 · W ends with
+//!   bookmark 45, and does not hide it.
+//!
+//! Of a node that does not answer then, nobody knows which writes these are: all are, that it has begun when it answers next.
 //!
 //! A tally that counts too little only makes a known id look foreign.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::ServerRun;
-use super::tally::Tally;
+use super::tally::{Doubted, Tally};
 use crate::bookmark::{DatabaseUuid, TransactionId};
-use crate::node::Holder;
+use crate::node::{Holder, NodeName};
 use crate::write_position::WriteEpoch;
 
 /// The tallies of all nodes in one database.
@@ -40,6 +42,9 @@ pub type Tallies = BTreeMap<Holder, Tally>;
 
 /// How many writes each node had begun when Neo4j was asked, or a moment later.
 pub type Begun = BTreeMap<Holder, u64>;
+
+/// Nodes that were asked for their tallies, and have not answered.
+pub type Silent = BTreeSet<NodeName>;
 
 crate::words! {
     /// What an account finds.
@@ -58,8 +63,10 @@ crate::words! {
 pub struct Accounts {
     /// All ids up to this one are accounted for.
     pub settled: TransactionId,
-    /// The writes of each node up to these numbers may have taken ids up to `settled` that counted as foreign.
+    /// The writes of each node up to these numbers may have taken ids that counted as foreign, or ids of before the account.
     pub doubted: Begun,
+    /// So may have all writes of these nodes. They have not said how many they have begun.
+    pub silent: Silent,
 }
 
 /// Plain data: an account that a node has found after a write of its own, for all nodes.
@@ -88,17 +95,45 @@ impl Accounts {
         tallies.values().all(|tally| tally.unclear.is_empty()) && self.missing(newest, tallies) == 0
     }
 
-    /// An account that begins at this id. The tallies were gathered after Neo4j was asked for it.
+    /// An account that begins at this id. The tallies were gathered after Neo4j was asked for it; these nodes were silent.
+    ///
+    /// All writes that had begun by then are doubted, also where the tallies name none under way: one may use another name, of which its node
+    /// does not know yet that it leads to this database. Schedule:
+    ///   own W, by an alias that its node has not used before, has taken 41, and is not over · the account begins at 43 · foreign 44 · W ends
+    ///   with bookmark 44: now the alias is known, and W must not account for 44.
     #[must_use]
-    pub fn begin(settled: TransactionId, tallies: &Tallies) -> Self {
-        let has_unclear = |tally: &Tally| !tally.unclear.is_empty();
-        let doubted = if tallies.values().any(has_unclear) { begun(tallies) } else { Begun::new() };
-        Self { settled, doubted }
+    pub fn begin(settled: TransactionId, tallies: &Tallies, silent: &Silent) -> Self {
+        let doubted = begun(tallies).into_iter().filter(|(_, number)| *number > 0).collect();
+        Self { settled, doubted, silent: silent.clone() }
     }
 
-    /// Accounts for all ids up to `newest`. The tallies are of the range from [`Accounts::settled`] to `newest`; writes up to
-    /// `begun` had begun when Neo4j was asked. Nothing changes if the finding is uncertain.
-    pub fn settle(&mut self, newest: TransactionId, begun: &Begun, tallies: &Tallies) -> Finding {
+    /// Which writes of a node do not count.
+    #[must_use]
+    pub fn doubted_of(&self, node: &NodeName) -> Doubted {
+        if self.silent.contains(node) {
+            return Doubted::All;
+        }
+        let of = self.doubted.iter().find(|(life, _)| life.node == *node);
+        of.map_or(Doubted::Nothing, |(life, number)| Doubted::UpTo(life.incarnation, *number))
+    }
+
+    /// Nodes that were silent have answered: of what they begin from now on nothing is doubted.
+    fn hear(&mut self, tallies: &Tallies) {
+        for (life, tally) in tallies {
+            if self.silent.remove(&life.node) {
+                self.doubted.insert(life.clone(), tally.begun);
+            }
+        }
+    }
+
+    /// Accounts for all ids up to `newest`. The tallies are of the range from [`Accounts::settled`] to `newest`, and these nodes were silent; writes
+    /// up to `begun` had begun when Neo4j was asked. Nothing changes if the finding is uncertain.
+    pub fn settle(
+        &mut self,
+        newest: TransactionId,
+        begun: &Begun,
+        (tallies, silent): (&Tallies, &Silent),
+    ) -> Finding {
         let ids = newest.0.saturating_sub(self.settled.0);
         // Nobody has taken an id, whatever is under way.
         if ids == 0 {
@@ -106,12 +141,14 @@ impl Accounts {
         }
         let missing = self.missing(newest, tallies);
         if missing == 0 {
-            *self = Self { settled: newest, doubted: Begun::new() };
+            // What is doubted stays so: it may still be under way.
+            self.settled = newest;
+            self.hear(tallies);
             return Finding::Known;
         }
         match self.unclear(begun, tallies) {
             Some(unclear) if missing > unclear => {
-                *self = Self::begin(newest, tallies);
+                *self = Self::begin(newest, tallies, silent);
                 Finding::Foreign
             }
             _ => Finding::Uncertain,
@@ -139,7 +176,7 @@ impl Accounts {
     fn unclear(&self, begun: &Begun, tallies: &Tallies) -> Option<u64> {
         let of_node = |(node, tally): (&Holder, &Tally)| -> Option<u64> {
             let begun = begun.get(node).copied().unwrap_or(u64::MAX);
-            let doubted = self.doubted.get(node).copied().unwrap_or_default();
+            let doubted = self.doubted_of(&node.node).up_to(node.incarnation);
             let is_of_range = |(write, _): &&(u64, Option<u64>)| *write > doubted && *write <= begun;
             tally.unclear.iter().filter(is_of_range).map(|(_, ids_max)| *ids_max).sum()
         };
@@ -174,11 +211,11 @@ mod tests {
     }
 
     fn at(settled: u64) -> Accounts {
-        Accounts { settled: TransactionId(settled), doubted: Begun::new() }
+        Accounts { settled: TransactionId(settled), ..Accounts::default() }
     }
 
     fn settle(accounts: &mut Accounts, tallies: &Tallies, newest: u64) -> Finding {
-        accounts.settle(TransactionId(newest), &begun(tallies), tallies)
+        accounts.settle(TransactionId(newest), &begun(tallies), (tallies, &Silent::new()))
     }
 
     fn found(settled: u64, tallies: &Tallies, newest: u64) -> Finding {
@@ -227,8 +264,9 @@ mod tests {
     fn a_write_that_began_after_the_question_took_none_of_the_ids() {
         let tallies = of(1, &[Some(1)]);
         let none = BTreeMap::from([(node("a"), 0)]);
-        assert_eq!(at(40).settle(TransactionId(42), &none, &tallies), Finding::Foreign);
-        assert_eq!(at(40).settle(TransactionId(42), &Begun::new(), &tallies), Finding::Uncertain);
+        let found = |begun| at(40).settle(TransactionId(42), begun, (&tallies, &Silent::new()));
+        assert_eq!(found(&none), Finding::Foreign);
+        assert_eq!(found(&Begun::new()), Finding::Uncertain);
     }
 
     /// The schedule at [`Accounts::settles`].
@@ -241,22 +279,58 @@ mod tests {
         assert_eq!(found(40, &with(&[(41, 1)], &[Some(1)]), 41), Finding::Known, "a watcher counts A for it");
     }
 
-    /// The second schedule at the top. The node does not count W for the range after 43.
+    /// The last schedule at the top. The node does not count W for the range after 43.
     #[test]
     fn a_write_under_way_hides_nothing_after_too_many_ids() {
         let mut accounts = at(40);
         assert_eq!(settle(&mut accounts, &of(0, &[Some(1)]), 43), Finding::Foreign);
         assert_eq!(accounts.doubted, BTreeMap::from([(node("a"), 1)]));
         assert_eq!(settle(&mut accounts, &of(0, &[Some(1)]), 44), Finding::Foreign, "W is doubted");
-        assert_eq!(settle(&mut accounts, &of(1, &[]), 45), Finding::Known);
-        assert_eq!(accounts, at(45));
+        // Own A takes 45, and W is still under way: it stays doubted, and so do writes that had begun then.
+        assert_eq!(settle(&mut accounts, &of(1, &[Some(1), Some(1)]), 45), Finding::Known);
+        assert_eq!(accounts, Accounts { doubted: BTreeMap::from([(node("a"), 1)]), ..at(45) });
+        assert_eq!(settle(&mut accounts, &of(0, &[Some(1), Some(1)]), 46), Finding::Uncertain, "A's next");
+        assert_eq!(settle(&mut accounts, &of(0, &[Some(1)]), 46), Finding::Foreign, "W is doubted");
+        let of_life = |life| Doubted::UpTo(Incarnation(life), 1);
+        assert_eq!(accounts.doubted_of(&node("a").node), of_life(1), "another life has other numbers");
+    }
+
+    /// B has W under way, which has taken 41, and does not say so. Foreign 44 comes, and W ends with bookmark 44.
+    #[test]
+    fn a_silent_node_accounts_for_nothing_that_it_may_have_begun_before() {
+        let b = node("b");
+        let silent = Silent::from([b.node.clone()]);
+        for mut accounts in [Accounts::begin(TransactionId(43), &of(0, &[]), &silent), {
+            let mut accounts = at(40);
+            let tallies = of(0, &[]);
+            let found = accounts.settle(TransactionId(43), &begun(&tallies), (&tallies, &silent));
+            assert_eq!(found, Finding::Foreign);
+            accounts
+        }] {
+            assert_eq!(accounts.doubted_of(&b.node), Doubted::All);
+            // It goes on being silent.
+            assert_eq!(settle(&mut accounts, &of(2, &[]), 45), Finding::Known);
+            assert_eq!(accounts.doubted_of(&b.node), Doubted::All);
+            // It answers, and W is under way still: nobody waits for it.
+            let mut both = of(1, &[]);
+            both.insert(b.clone(), Tally { begun: 3, over: Vec::new(), unclear: vec![(3, Some(1))] });
+            assert_eq!(settle(&mut accounts.clone(), &both, 47), Finding::Foreign);
+            assert_eq!(settle(&mut accounts, &with(&[(46, 1)], &[]), 46), Finding::Known);
+            both.insert(node("a"), with(&[(47, 1)], &[]).remove(&node("a")).unwrap());
+            assert_eq!(settle(&mut accounts, &both, 47), Finding::Known);
+            assert_eq!(accounts.doubted_of(&b.node), Doubted::UpTo(Incarnation(1), 3), "later ones count");
+        }
     }
 
     #[test]
     fn an_account_that_begins_beside_writes_doubts_them() {
-        assert_eq!(Accounts::begin(TransactionId(40), &of(0, &[])), at(40));
-        let beside = Accounts::begin(TransactionId(40), &of(0, &[Some(2), None]));
+        let begin = |tallies: &Tallies| Accounts::begin(TransactionId(40), tallies, &Silent::new());
+        assert_eq!(begin(&of(0, &[])), at(40));
+        let beside = begin(&of(0, &[Some(2), None]));
         assert_eq!(beside.doubted, BTreeMap::from([(node("a"), 2)]));
+        let unseen = BTreeMap::from([(node("a"), Tally { begun: 3, ..Tally::default() })]);
+        let beside = begin(&unseen);
+        assert_eq!(beside.doubted, BTreeMap::from([(node("a"), 3)]), "one may be under way by another name");
     }
 
     #[test]

@@ -20,12 +20,11 @@
 //! A node takes a write's marks before its count.
 //!
 //! **A count is heard once.** A telling is repeated when its answer was lost, and a write that counts twice would hide another
-//! transaction. So counts have the name of their write: the life of its node, the database's name, and its number.
+//! transaction. So counts have the name of their write: the life of its node, and its number.
 
 use std::collections::BTreeMap;
 
 use crate::bookmark::{DatabaseUuid, TransactionId};
-use crate::key::DatabaseTag;
 use crate::limits::COUNTED_WRITES_MAX;
 use crate::node::Holder;
 use crate::write_position::{WriteEpoch, WritePosition};
@@ -33,9 +32,7 @@ use crate::write_position::{WriteEpoch, WritePosition};
 /// A committed write that took exactly one id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CountedWrite {
-    /// The name that its client used for the database.
-    pub name: DatabaseTag,
-    /// Its number among the writes of its node's life by this name, from 1.
+    /// Its number among the writes of its node's life, from 1.
     pub number: u64,
     /// Its bookmark: no earlier than its id.
     pub written: WritePosition,
@@ -49,7 +46,7 @@ pub struct HeardWrites {
     /// The numbering of their ids.
     epoch: WriteEpoch,
     /// By their bookmarks and their names: the ids that they came after.
-    writes: BTreeMap<(TransactionId, Holder, DatabaseTag, u64), TransactionId>,
+    writes: BTreeMap<(TransactionId, Holder, u64), TransactionId>,
 }
 
 impl HeardWrites {
@@ -67,7 +64,7 @@ impl HeardWrites {
         if self.writes.len() >= COUNTED_WRITES_MAX {
             self.writes.clear();
         }
-        self.writes.insert((position.id, by.clone(), write.name, write.number), write.after);
+        self.writes.insert((position.id, by.clone(), write.number), write.after);
     }
 
     /// Forgets writes up to an id that a report has settled. A repetition of one counts for nothing.
@@ -114,7 +111,7 @@ mod tests {
     fn write(number: u64, (bookmark, after): (u64, u64)) -> CountedWrite {
         let position = Position { database: DATABASE, id: TransactionId(bookmark) };
         let written = WritePosition::at(EPOCH, position);
-        CountedWrite { name: DatabaseTag(7), number, written, after: TransactionId(after) }
+        CountedWrite { number, written, after: TransactionId(after) }
     }
 
     /// Writes with these bookmarks that were sent after these ids.

@@ -1,9 +1,9 @@
 //! A watcher's report, as the store keeps it.
 
-use super::accounts::{Accounts, Begun};
+use super::accounts::Accounts;
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
-use crate::node::Holder;
+use crate::node::NodeName;
 use crate::write_position::WriteEpoch;
 
 /// The number of a look at the store. Looks of all nodes have one numbering, while the store keeps its content.
@@ -105,6 +105,9 @@ impl Report {
         for (node, number) in &self.accounts.doubted {
             text.push_str(&format!(" {node} {number:x}"));
         }
+        for node in &self.accounts.silent {
+            text.push_str(&format!(" {node} -"));
+        }
         text
     }
 
@@ -125,12 +128,13 @@ impl Report {
             run => Some(ServerRun(hex(Some(run))?)),
         };
         let server = ServerTag(hex(parts.next())?);
-        let mut doubted = Begun::new();
+        let mut accounts = Accounts { settled, ..Accounts::default() };
         while let Some(node) = parts.next() {
-            let node: Holder = node.parse().ok()?;
-            doubted.insert(node, hex(parts.next())?);
+            match parts.next()? {
+                "-" => drop(accounts.silent.insert(NodeName::new(node).ok()?)),
+                number => drop(accounts.doubted.insert(node.parse().ok()?, hex(Some(number))?)),
+            }
         }
-        let accounts = Accounts { settled, doubted };
         Some(Self { name, database, epoch, foreign, system, run, server, polled, accounts })
     }
 }
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_report_survives_its_text() {
-        let node: Result<Holder, _> = "node-b#00000000000000ff".parse();
+        let node: Result<crate::node::Holder, _> = "node-b#00000000000000ff".parse();
         let report = Report {
             name: DatabaseTag(0xfeed),
             database: DatabaseUuid([0xab; 16]),
@@ -161,13 +165,22 @@ mod tests {
             accounts: Accounts {
                 settled: TransactionId(55),
                 doubted: node.into_iter().map(|node| (node, 18)).collect(),
+                silent: NodeName::new("node-c").into_iter().collect(),
             },
         };
         let text = report.to_text();
         let untold = Report { run: None, ..report.clone() };
         assert_eq!(Report::from_text(&untold.to_text()), Some(untold));
         assert_eq!(Report::from_text(&text), Some(report));
-        for other in ["", "x", &text[1..], &text[..60], &format!("{text} "), &format!("{text} node 1")] {
+        for other in [
+            "",
+            "x",
+            &text[1..],
+            &text[..60],
+            &format!("{text} "),
+            &format!("{text} node 1"),
+            &format!("{text} a#1 -"),
+        ] {
             assert_eq!(Report::from_text(other), None, "{other}");
         }
     }

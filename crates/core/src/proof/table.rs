@@ -68,6 +68,8 @@ struct Proofs {
     /// Users or rights have changed before this. What was read before may be refused now.
     rights_since: MonoTime,
     run: Option<ServerRun>,
+    /// The run that reports told before it.
+    former_run: Option<ServerRun>,
     /// When a report of this run of the server was first seen here. What was read before may be of files that are gone.
     run_seen: MonoTime,
     /// Whether all reports of the last look that count here say the same of the server. By another name of the database there may be an older
@@ -133,6 +135,14 @@ impl ProofTable {
     #[must_use]
     pub fn reported_at(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
         self.reports.get(&(name, database)).map(|known| known.seen)
+    }
+
+    /// Whether the last report of this database by this name is of this node's own watcher: it is by a look of this node, and each look of a
+    /// cluster has a number of its own.
+    #[must_use]
+    pub fn is_reported_here(&self, name: DatabaseTag, database: DatabaseUuid) -> bool {
+        let is_own = |report: &Report| self.polls.iter().any(|(number, _)| *number == report.polled);
+        self.report(name, database).is_some_and(is_own)
     }
 
     /// Since when at most the last report of this database by this name is: its watcher asked Neo4j later than at this time. `None`: it may
@@ -242,6 +252,12 @@ impl ProofTable {
         self.polls.back().map(|(number, _)| *number)
     }
 
+    /// The number of the look before it; `None` before the second one.
+    #[must_use]
+    pub fn poll_before_last(&self) -> Option<PollNumber> {
+        self.polls.iter().rev().nth(1).map(|(number, _)| *number)
+    }
+
     /// What is known of an entry of this range that was read at `read_started`.
     #[must_use]
     pub fn standing(&self, range: &ReadRange, read_started: MonoTime) -> Standing {
@@ -279,6 +295,7 @@ impl Proofs {
             // Nothing is known of the time before.
             rights_since: now,
             run: report.run,
+            former_run: None,
             run_seen: now,
             are_agreed: true,
         }
@@ -289,10 +306,22 @@ impl Proofs {
     }
 
     fn take(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
-        if report.system != self.system {
+        let is_late = as_of < self.as_of;
+        // A report of an older look may be of the run before this one. It ended this one's proofs again and again. Schedule of two names of one
+        // database:
+        //   the watcher of the first name asks, and is stopped · Neo4j is started anew · the watcher of the second name reports its new run ·
+        //   the first watcher goes on, and reports the former run, of its older look.
+        // One of a run that nobody has reported yet counts, whatever its look. Schedule:
+        //   the first watcher (look 9) reports run 1 and id 60 · Neo4j is restored to 59, and own W takes 60 · the second watcher (look 8)
+        //   reports run 2 and id 60: an entry of 60 is of before W.
+        let is_of_former = is_late && report.run.is_some() && report.run == self.former_run;
+        let is_another_run = report.run != self.run && !is_of_former;
+        // In one run ids of `system` only go up.
+        let is_outdated =
+            is_late && report.run.is_some() && report.run == self.run && report.system < self.system;
+        if report.system != self.system && !is_outdated {
             (self.system, self.rights_since) = (report.system, now);
         }
-        let is_another_run = report.run != self.run;
         if report.foreign > self.foreign || is_another_run {
             let Self { foreign, as_of: until, run_seen, .. } = *self;
             self.spans.push_back(Span { foreign, until, run_seen });
@@ -302,7 +331,9 @@ impl Proofs {
             self.foreign = self.foreign.max(report.foreign);
         }
         if is_another_run {
+            self.former_run = self.run;
             (self.run, self.run_seen, self.told) = (report.run, now, TransactionId(0));
+            self.reached = self.base();
         }
         if as_of >= self.as_of {
             (self.settled, self.reported, self.as_of) = (report.accounts.settled, report.foreign, as_of);

@@ -159,7 +159,7 @@ impl KnownDatabases {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord};
+    use super::super::{Change, WriteBoard, WriteEpoch, WritePosition, WritePositionTable, WriteRecord};
     use super::*;
     use crate::bookmark::{Bookmark, ReadRange};
     use crate::tags::{Depends, TagId};
@@ -214,6 +214,58 @@ mod tests {
         board.tell(now, (&[record(NAME, write_position(3, 0, 7))], &[]));
         let kept: Vec<_> = board.records().into_iter().filter(|kept| kept.name == NAME).collect();
         assert_eq!(kept, [record(NAME, write_position(3, 0, 7))]);
+    }
+
+    /// A full table takes no mark of one more database, whatever its name.
+    #[test]
+    fn a_full_table_keeps_no_marks_of_another_database() {
+        let mut table = WritePositionTable::default();
+        let database = |number: usize| DatabaseUuid((number as u128).to_be_bytes());
+        assert!(table.keeps_marks_of(database(0)));
+        for number in 0..=WRITTEN_DATABASES_MAX {
+            let written = Position { database: database(number), id: TransactionId(5) };
+            table.take(record(NAME, WritePosition::at(WriteEpoch(0), written)), MonoTime(0));
+        }
+        let is_kept = |number| table.keeps_marks_of(database(number));
+        assert!(is_kept(0) && is_kept(WRITTEN_DATABASES_MAX - 1) && !is_kept(WRITTEN_DATABASES_MAX));
+    }
+
+    /// An alias has led to the database, and leads to another one now: its writes under way are no writes of the former one.
+    #[test]
+    fn a_name_that_leads_elsewhere_now_is_none_of_its_former_database() {
+        let (now, alias) = (MonoTime(0), DatabaseTag(8));
+        let mut table = WritePositionTable::default();
+        table.take(record(NAME, write_position(1, 0, 5)), now);
+        table.take(record(alias, write_position(1, 0, 6)), now);
+        let [first, second] = [1, 2].map(|database| DatabaseUuid([database; 16]));
+        assert_eq!(table.names_leading_to(first), [NAME, alias]);
+        table.learn(alias, found(2));
+        assert_eq!(table.names_of(first), [NAME, alias]);
+        assert_eq!(
+            (table.names_leading_to(first), table.names_leading_to(second)),
+            (vec![NAME], vec![alias])
+        );
+    }
+
+    /// The schedule at `WritePositionTable::take_with`: there is no place for another name, and the mark's database is here.
+    #[test]
+    fn a_mark_of_a_database_that_is_here_is_taken_whatever_its_name() {
+        let (now, alias) = (MonoTime(0), DatabaseTag(8));
+        let mut table = WritePositionTable::default();
+        table.learn(alias, found(2));
+        for name in 0..WRITTEN_DATABASES_MAX as u64 {
+            table.take(record(DatabaseTag(100 + name), write_position(1, 0, 5)), now);
+        }
+        let names = table.names();
+        let later = record(alias, write_position(1, 0, 9));
+        assert!(table.is_anothers(&later));
+        assert_eq!(table.take(later, now), Change::Later);
+        assert_eq!(table.of_database(DatabaseUuid([1; 16])), Some(write_position(1, 0, 9)));
+        assert_eq!((table.take(later, now), table.names()), (Change::Known, names));
+        assert_eq!(
+            table.take(record(DatabaseTag(9), write_position(1, 0, 9)), now),
+            Change::Full { ends_others: false }
+        );
     }
 
     /// The word of the store is of an earlier time. The word of this node's Neo4j is of now.

@@ -113,6 +113,13 @@ impl WritePositionTable {
             .is_some_and(|positions| !positions.foreign().is_seen_by(range))
     }
 
+    /// Whether this node keeps the marks of each write to a database, whatever name the write used. Beyond the bound a mark finds no place, and
+    /// at most what was read by the write's own name is forgotten.
+    #[must_use]
+    pub fn keeps_marks_of(&self, database: DatabaseUuid) -> bool {
+        self.positions.len() < WRITTEN_DATABASES_MAX || self.positions.contains_key(&database)
+    }
+
     /// The database behind a name. While this node's Neo4j has not told it: the only one that others have by this name, or the only
     /// written one, of which it may be another name. That of users and rights has no other name: its marks would end all entries of a
     /// database that this node, as it owns none of the keys, never asks about.
@@ -199,6 +206,14 @@ impl WritePositionTable {
     #[must_use]
     pub fn names_of(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
         self.named().into_iter().filter(|(_, of)| *of == database).map(|(name, _)| name).collect()
+    }
+
+    /// The names that lead to a database here: not those by which others have written it, where this node's Neo4j says something else.
+    #[must_use]
+    pub fn names_leading_to(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
+        let mut names = self.names_of(database);
+        names.retain(|name| self.database_of(*name) == Some(database));
+        names
     }
 
     /// Every record.
@@ -369,11 +384,12 @@ impl WritePositionTable {
         let is_new_position = !self.positions.contains_key(&written.database);
         let has_place = !is_new_name || self.told.len() < WRITTEN_DATABASES_MAX;
         let has_room = !is_new_position || self.positions.len() < WRITTEN_DATABASES_MAX;
-        if !(has_place && has_room) && self.is_anothers(record) {
-            return Change::Known;
-        }
+        // Of a database by whose names this node reads nothing, no name needs a place. Its marks do: another name may lead to it. Schedule:
+        //   B has places for no more names, and knows that the alias leads to E · the alias is given to D, and A writes by it · the telling to B is
+        //   lost · B looks, and takes the mark of D, or it would serve by D's name `neo4j` what the write has ended.
+        let is_anothers = self.is_anothers(record);
         if !has_room {
-            return Change::Full { ends_others: false };
+            return if is_anothers { Change::Known } else { Change::Full { ends_others: false } };
         }
         if has_place {
             self.told.insert(place);
@@ -381,10 +397,11 @@ impl WritePositionTable {
         let positions =
             self.positions.entry(written.database).or_insert_with(|| TagPositions::nothing(written.database));
         let is_later = take(positions, &mut self.names);
-        if !has_place {
+        if !has_place && !is_anothers {
             return Change::Full { ends_others: is_later };
         }
-        if is_later || is_new_position || is_new_name { Change::Later } else { Change::Known }
+        let is_news = is_later || is_new_position || is_new_name && has_place;
+        if is_news { Change::Later } else { Change::Known }
     }
 
     /// Whether a record is of a database that its name does not lead to at this node's Neo4j.

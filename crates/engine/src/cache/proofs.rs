@@ -107,6 +107,11 @@ impl Proofs {
         reported.is_none_or(|at| now.since(at) > settings.silent_ms())
     }
 
+    /// See [`ProofTable::is_reported_here`].
+    pub(crate) fn is_reported_here(&self, name: DatabaseTag, database: DatabaseUuid) -> bool {
+        self.table.read().is_reported_here(name, database)
+    }
+
     /// See [`ProofTable::report_as_of`].
     pub(crate) fn report_as_of(&self, name: DatabaseTag, database: DatabaseUuid) -> Option<MonoTime> {
         self.table.read().report_as_of(name, database)
@@ -127,13 +132,18 @@ impl Proofs {
         self.table.read().last_poll()
     }
 
+    /// The number of the look before it.
+    pub(crate) fn poll_before_last(&self) -> Option<PollNumber> {
+        self.table.read().poll_before_last()
+    }
+
     /// See [`ProofTable::server_state`].
     fn server_state(&self, database: DatabaseUuid) -> Option<ServerState> {
         self.table.read().server_state(database)
     }
 
     /// When the look began of which the last report of a database is.
-    fn settled_at(&self, database: DatabaseUuid) -> Option<MonoTime> {
+    pub(crate) fn settled_at(&self, database: DatabaseUuid) -> Option<MonoTime> {
         self.table.read().settled(database).map(|(_, as_of)| as_of)
     }
 
@@ -319,12 +329,18 @@ impl Cache {
 
     fn standing(&self, copy: &MemoryCopy, settings: ProofSettings, now: MonoTime) -> Standing {
         let Some(range) = copy.range().filter(|_| copy.is_of_graph()) else { return Standing::UNKNOWN };
+        // A mark may find no place here, and then only what was read by the write's own name is forgotten. The rest is proved by nothing, whether
+        // a watcher accounts for the write or nobody has to. Nothing shows until when it was the database's either. Schedule:
+        //   256 databases are written, and this one is another · a result is read by the name `neo4j` · a write by an alias ends: its mark finds
+        //   no place here · the watcher of `neo4j` accounts for the write.
+        if !self.written.keeps_marks_of(range.to().database) {
+            return Standing::UNKNOWN;
+        }
         if settings.watch_ms == Millis::ZERO {
             return Standing { is_proved: true, as_of: Some(now) };
         }
         let standing = self.proofs.standing(range, copy.read_started());
-        let is_foreign = self.written.is_foreign_to(range);
-        Standing { is_proved: standing.is_proved && !is_foreign, ..standing }
+        Standing { is_proved: standing.is_proved && !self.written.is_foreign_to(range), ..standing }
     }
 
     /// The database behind a name, and what a run that begins now has to keep of its server.

@@ -216,6 +216,11 @@ impl WritePositions {
         !self.is_empty() && self.table.read().is_foreign_to(range)
     }
 
+    /// See [`WritePositionTable::keeps_marks_of`].
+    pub(crate) fn keeps_marks_of(&self, database: DatabaseUuid) -> bool {
+        self.table.read().keeps_marks_of(database)
+    }
+
     /// The mark that a request with `asked` still needs.
     pub(crate) fn still_needed(&self, query: &Query, asked: Option<WritePosition>) -> Option<WritePosition> {
         asked?;
@@ -356,6 +361,11 @@ impl WritePositions {
     /// The names of a database.
     pub(crate) fn names_of(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
         self.table.read().names_of(database)
+    }
+
+    /// See [`WritePositionTable::names_leading_to`].
+    pub(crate) fn names_leading_to(&self, database: DatabaseUuid) -> Vec<DatabaseTag> {
+        self.table.read().names_leading_to(database)
     }
 
     /// Every record.

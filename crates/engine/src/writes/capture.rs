@@ -29,7 +29,7 @@ use hopcache_packstream::{Reader, Value, encode};
 
 use crate::model::event::InvalidationWord;
 use crate::model::fetch_times::FetchTimes;
-use crate::model::ports::{AccessMode, OriginError, OriginRun, RunBookmarks, WriteOf};
+use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun, RunBookmarks, WriteOf};
 use crate::writes::Writes;
 use crate::writes::changes::touched_in;
 
@@ -54,14 +54,14 @@ pub(super) struct ForeignIds {
 
 impl Writes {
     /// The current change of a database, if its server captures changes.
-    pub(super) async fn current_change(&self, of: &WriteOf) -> Option<ChangeId> {
-        let settings = self.cache.proofs().settings()?;
-        if !settings.is_captured {
-            return None;
+    pub(super) async fn current_change(&self, of: &WriteOf) -> Result<Option<ChangeId>, OriginFault> {
+        if !self.cache.proofs().settings().is_some_and(|settings| settings.is_captured) {
+            return Ok(None);
         }
         let result = self.ask_capture(of, (CURRENT, Vec::new()), Bookmark::NONE).await?;
-        let row = Reader::new(&result.records).value().ok()?;
-        row.as_list()?.first()?.as_str().map(Arc::from)
+        let row = Reader::new(&result.records).value().ok();
+        let id = row.as_ref().and_then(|row| row.as_list()?.first()?.as_str());
+        Ok(id.map(Arc::from))
     }
 
     /// Tells what foreign transactions have touched. Returns whether all of it is known, and the store has it.
@@ -74,7 +74,7 @@ impl Writes {
         let Some(from) = from else { return false };
         let params = vec![("from".to_owned(), Value::from(&*from))];
         let carried = Bookmark::NONE.with(Some(ids.newest));
-        let Some(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
+        let Ok(result) = self.ask_capture(of, (CHANGES, params), carried).await else { return false };
         let Some(touched) = touched_in(&result.records, (ids.after, ids.newest.id)) else { return false };
         let events = if self.has_triggers {
             let written = WritePosition::at(ids.epoch, ids.newest);
@@ -90,7 +90,7 @@ impl Writes {
         of: &WriteOf,
         (statement, params): (&str, Vec<(String, Value)>),
         carried: Bookmark,
-    ) -> Option<ResultSet> {
+    ) -> Result<ResultSet, OriginFault> {
         let run = OriginRun {
             identity: Arc::clone(&of.identity),
             impersonated: of.impersonated.clone(),
@@ -113,9 +113,12 @@ impl Writes {
         let answer = tokio::select! {
             biased;
             answer = self.origin.run(&run) => answer,
-            () = within => return None,
+            () = within => return Err(OriginFault::TimedOut),
         };
-        answer.map_err(|error| self.capture.say(&error)).ok()
+        answer.map_err(|error| {
+            self.capture.say(&error);
+            error.kind
+        })
     }
 }
 

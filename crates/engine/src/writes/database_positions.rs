@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::POSITIONS_SHOWN_MAX;
 use hopcache_core::tags::TagId;
+use hopcache_core::time::Millis;
 use hopcache_core::write_position::WriteRecord;
 use hopcache_cypher::tags::ReadTags;
 
@@ -30,6 +31,22 @@ pub fn watched_words(statement: &str) -> Vec<(TagId, String)> {
 }
 
 impl Writes {
+    /// How old the last account of each database is that was written through this node, by the look of which it is; `None` as an age: this node
+    /// has seen none. Nothing is shown where nobody watches.
+    #[must_use]
+    pub fn account_ages(&self) -> Vec<(Arc<str>, Option<Millis>)> {
+        let (proofs, positions, now) =
+            (self.cache.proofs(), self.cache.write_positions(), self.context.now());
+        if proofs.watch_ms().is_none() {
+            return Vec::new();
+        }
+        let age = |(name, text): (&DatabaseTag, &Arc<str>)| {
+            let settled_at = positions.database_of(*name).and_then(|database| proofs.settled_at(database));
+            (Arc::clone(text), settled_at.map(|at| now.since(at)))
+        };
+        self.shown.lock().iter().map(age).collect()
+    }
+
     /// The latest marks of every database, as this node knows them.
     #[must_use]
     pub fn database_positions(&self) -> Vec<DatabasePositions> {

@@ -128,7 +128,7 @@ impl Writes {
         let (written, is_back) = self.cache.write_positions().after_own_write(before, position);
         let counted = count.and_then(|(number, known)| {
             let after = known.position().filter(|_| known.is_comparable(&written))?.id;
-            Some(CountedWrite { name, number, written, after })
+            Some(CountedWrite { number, written, after })
         });
         let of_write = ((of.began.mark(None), written), &of.touched);
         self.note_tell_and_count(name, of_write, (is_back, counted), InvalidationWord::OwnWrite).await

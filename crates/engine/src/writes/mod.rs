@@ -24,6 +24,7 @@
 //! | `settling` | accounts for the ids of this node's own writes at once |
 //! | `tallies` | how many transaction ids this node's writes may have taken |
 //! | `databases` | which database a name leads to here, and whose stored entries are taken |
+//! | `watchers` | whom this node asks as, and what it knows as a watcher |
 //! | `watch` | notices transactions that went past this cluster |
 //! | `capture`, `changes` | what those have touched, where the server tells it |
 //!
@@ -57,6 +58,7 @@ mod tallies;
 mod tokens;
 mod unlogged;
 mod watch;
+mod watchers;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -89,7 +91,7 @@ use crate::writes::runs::later;
 use crate::writes::settling::AccountsUnderWay;
 use crate::writes::tallies::OwnTallies;
 use crate::writes::unlogged::UnloggedWrites;
-use crate::writes::watch::Watchers;
+use crate::writes::watchers::Watchers;
 
 pub use database_positions::{DatabasePositions, watched_words};
 pub use effects::{Effects, NetChange};
@@ -193,7 +195,7 @@ impl Writes {
         }
         drop(shown);
         let tallied = self.tallies.begin(name, self.ids_of(&of));
-        let parts = OpenParts::begin(self, (&of, name), known);
+        let parts = OpenParts::begin(self, (&of, name), known, &tallied);
         let writes = Arc::clone(self);
         let (has_changed, is_within) = (false, false);
         let open = OpenWrite { writes, of, name, before, known, has_changed, tallied, parts, is_within };

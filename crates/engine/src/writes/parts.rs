@@ -26,6 +26,7 @@ use crate::model::event::InvalidationWord;
 use crate::model::ports::{Parts, WriteOf};
 use crate::writes::Writes;
 use crate::writes::asking::{Newest, NewestAnswer};
+use crate::writes::tallies::{SuspectedRead, TalliedWrite};
 
 /// The parts of a write that has not ended, and the task that tells them.
 pub(super) struct OpenParts {
@@ -41,6 +42,8 @@ struct CommittedParts {
     told: Mutex<Option<Position>>,
     /// Whether the statement writes; `None` until Neo4j is asked.
     does_write: Mutex<Option<bool>>,
+    /// Its place in this node's tally.
+    tallied: SuspectedRead,
 }
 
 impl OpenParts {
@@ -49,6 +52,7 @@ impl OpenParts {
         writes: &Arc<Writes>,
         (of, name): (&WriteOf, DatabaseTag),
         known: Option<WritePosition>,
+        tallied: &TalliedWrite,
     ) -> Option<Self> {
         if of.parts == Parts::None || of.touched.is_nothing() {
             return None;
@@ -60,6 +64,7 @@ impl OpenParts {
             name,
             told: Mutex::new(told),
             does_write: Mutex::default(),
+            tallied: tallied.suspected_read(),
         });
         let broadcast = Arc::clone(&parts);
         let broadcast = writes.context().spawn(async move { broadcast.tell_until_ended().await });
@@ -122,6 +127,11 @@ impl CommittedParts {
         }
         let does_write = self.writes.may_write(&self.of, None).await;
         *self.does_write.lock() = Some(does_write);
+        if !does_write {
+            self.tallied.reads_only();
+            // Other writes may have waited for it.
+            self.writes.settle_soon(self.name);
+        }
         does_write
     }
 }

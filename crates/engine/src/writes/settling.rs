@@ -18,7 +18,7 @@ use hopcache_core::bookmark::{Position, TransactionId};
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{SETTLE_AGAIN_MS, SETTLE_TRIES_MAX, WATCH_TALLY_MS_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_core::proof::{Accounts, IdRange, Report, SettledIds};
+use hopcache_core::proof::{Accounts, Doubted, IdRange, Report, SettledIds};
 use hopcache_core::time::Millis;
 
 use crate::model::ports::Scope;
@@ -109,7 +109,8 @@ impl Writes {
         let Unsettled { report, after, until } = of;
         let Report { database, epoch, foreign, run, .. } = report;
         let accounts = Accounts { settled: after, ..report.accounts };
-        let range = IdRange { database, epoch, after, until, doubted: 0, is_strict: true };
+        let doubted = Doubted::Nothing;
+        let range = IdRange { database, epoch, after, until, doubted, is_strict: true };
         if !self.tally(name, &range).unclear.is_empty() {
             return Found::UnderWay;
         }
@@ -121,8 +122,8 @@ impl Writes {
         {
             return Found::Unknown;
         }
-        let tallies = self.tallies(name, (database, epoch, &accounts), (until, true)).await;
-        if tallies.len() <= others.len() {
+        let (tallies, silent) = self.tallies(name, (database, epoch, &accounts), (until, true)).await;
+        if !silent.is_empty() || tallies.len() <= others.len() {
             return Found::Unknown;
         }
         if !accounts.settles(until, &tallies) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::{TOKENS_KNOWN_MAX, WRITTEN_DATABASES_MAX};
+use hopcache_core::node::Incarnation;
 use hopcache_core::proof::{IdRange, OwnWrites, Tally};
 use hopcache_core::tags::TagId;
 use hopcache_core::write_position::WritePosition;
@@ -15,10 +16,16 @@ use parking_lot::Mutex;
 
 /// The tallies of this node.
 #[derive(Default)]
-pub(super) struct OwnTallies {
-    databases: Mutex<BTreeMap<DatabaseTag, OwnTally>>,
+pub(super) struct OwnTallies(Mutex<AllTallies>);
+
+#[derive(Default)]
+struct AllTallies {
+    /// Writes that this node has begun.
+    begun: u64,
+    databases: BTreeMap<DatabaseTag, OwnTally>,
 }
 
+/// The writes by one name of a database.
 #[derive(Default)]
 struct OwnTally {
     writes: OwnWrites,
@@ -46,35 +53,58 @@ pub(super) struct TalliedWrite {
     number: Option<u64>,
 }
 
+/// A write under way that may turn out to read only, for whoever asks Neo4j.
+pub(super) struct SuspectedRead {
+    tallies: Arc<OwnTallies>,
+    name: DatabaseTag,
+    number: Option<u64>,
+}
+
 impl OwnTallies {
-    /// The tally of a database, by the name that its writes use.
-    pub(super) fn of(&self, name: DatabaseTag, range: &IdRange) -> Tally {
-        self.databases.lock().get(&name).map(|own| own.writes.tally(range)).unwrap_or_default()
+    /// The tally of a database in this life, for the account by one of its names. `names`: all that lead to it, as far as this node knows.
+    pub(super) fn of(
+        &self,
+        life: Incarnation,
+        (name, names): (DatabaseTag, &[DatabaseTag]),
+        range: &IdRange,
+    ) -> Tally {
+        let all = self.0.lock();
+        let of = |name: &DatabaseTag| all.databases.get(name).map(|own| &own.writes);
+        let others = names.iter().filter(|other| **other != name).filter_map(of);
+        Tally::of((life, all.begun), of(&name), others, range)
     }
 
-    /// Whether a write by another name is under way, or may be: it may write in this database too, by an alias or by `USE`.
+    /// Whether a write by another name is under way, or may be: it may write in this database too, by an alias or by `USE`. It counts also where
+    /// this node's Neo4j has said that the name leads to another database: an alias may have been given to this one since. Schedule:
+    ///   the alias leads to B · Neo4j gives it to A, and no look has shown that yet · W, by the alias, takes 41 of A, and is not over · a
+    ///   `SET` to the same value by A's name ends with bookmark 41 · without W all up to 41 would be settled, and a read with this
+    ///   bookmark would get what W has changed.
+    /// The name `system` is no better where it is the home database of a client that names none: its home may be another one since.
     pub(super) fn is_open_beside(&self, name: DatabaseTag) -> bool {
-        let databases = self.databases.lock();
+        let AllTallies { databases, .. } = &*self.0.lock();
         let mut others = databases.iter().filter(|(other, _)| **other != name);
         databases.len() >= WRITTEN_DATABASES_MAX || others.any(|(_, own)| own.writes.is_open())
     }
 
     /// A write goes to the origin.
     pub(super) fn begin(self: &Arc<Self>, name: DatabaseTag, taken: IdsTaken) -> TalliedWrite {
-        let mut databases = self.databases.lock();
-        let has_room = databases.len() < WRITTEN_DATABASES_MAX || databases.contains_key(&name);
+        let mut all = self.0.lock();
+        let has_room = all.databases.len() < WRITTEN_DATABASES_MAX || all.databases.contains_key(&name);
         let number = has_room.then(|| {
-            let own = databases.entry(name).or_default();
+            all.begun += 1;
+            let number = all.begun;
+            let own = all.databases.entry(name).or_default();
             let ids_max = own.ids_max(&taken);
-            own.writes.begin(ids_max)
+            own.writes.begin(number, ids_max);
+            number
         });
-        drop(databases);
+        drop(all);
         TalliedWrite { tallies: Arc::clone(self), name, taken, number }
     }
 
     /// The ids of a database are counted anew: what was known of it is of another content.
     pub(super) fn forget_known(&self, name: DatabaseTag) {
-        if let Some(own) = self.databases.lock().get_mut(&name) {
+        if let Some(own) = self.0.lock().databases.get_mut(&name) {
             own.known.clear();
         }
     }
@@ -96,14 +126,19 @@ impl OwnTally {
 }
 
 impl TalliedWrite {
-    /// Its number among this life's writes by its database's name, if it takes no more than one id: no name that it uses is new. Where
+    /// Its number among this life's writes, if it takes no more than one id: no name that it uses is new. Where
     /// no more names are remembered, each may be.
     pub(super) fn number_if_one(&self) -> Option<u64> {
         let number = self.number?;
-        let databases = self.tallies.databases.lock();
-        let own = databases.get(&self.name)?;
+        let all = self.tallies.0.lock();
+        let own = all.databases.get(&self.name)?;
         let is_one = own.writes.ids_max_of(number) == Some(1) && own.known.len() < TOKENS_KNOWN_MAX;
         is_one.then_some(number)
+    }
+
+    /// The same write, for whoever asks Neo4j whether it writes at all.
+    pub(super) fn suspected_read(&self) -> SuspectedRead {
+        SuspectedRead { tallies: Arc::clone(&self.tallies), name: self.name, number: self.number }
     }
 
     /// It has been committed, with this bookmark.
@@ -124,12 +159,25 @@ impl TalliedWrite {
     /// What it uses counts as known from now on, also if it has not used it: then its first use looks foreign.
     fn end(&mut self, written: Option<WritePosition>) {
         let Some(number) = self.number.take() else { return };
-        let mut databases = self.tallies.databases.lock();
-        let Some(own) = databases.get_mut(&self.name) else { return };
+        let mut all = self.tallies.0.lock();
+        let Some(own) = all.databases.get_mut(&self.name) else { return };
         own.writes.end(number, written);
         let (IdsTaken::AtMost(tokens) | IdsTaken::One(tokens)) = &self.taken else { return };
         let left = TOKENS_KNOWN_MAX.saturating_sub(own.known.len());
         own.known.extend(tokens.iter().copied().take(left));
+    }
+}
+
+impl SuspectedRead {
+    /// Neo4j says that it only reads: it takes no id, however long it is under way. Schedule:
+    ///   a procedure that reads is under way for ten minutes, in write access · a foreign transaction takes 41 · without this the watcher would
+    ///   not know for ten minutes whether 41 is the procedure's, and would report nothing.
+    pub(super) fn reads_only(&self) {
+        let Some(number) = self.number else { return };
+        if let Some(own) = self.tallies.0.lock().databases.get_mut(&self.name) {
+            // If it should end as a write all the same, its ids look foreign.
+            own.writes.end(number, None);
+        }
     }
 }
 

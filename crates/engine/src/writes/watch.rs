@@ -2,16 +2,17 @@
 //! tallies of all nodes (`core::proof`). What nobody here has written is foreign: entries from before it are proved no more.
 //!
 //! The owner of the database's name on the ring watches. If it does not report, because it has no credentials or is stopped,
-//! any node that has some does. Two watchers at a time do no harm: each has an account of its own (`ProofTable::settled_since`).
+//! any node that has some does, until it sees another node's report. Two watchers at a time do no harm: each has an account of its own
+//! (`ProofTable::settled_since`).
 //!
-//! A watcher asks with the credentials of the last run or write of the database on this node. It reads nothing: the question
-//! is an empty transaction.
+//! A watcher asks with the credentials of the last run or write of the database on this node, and goes on with those to which Neo4j tells
+//! all that it asks. It reads nothing: the question is an empty transaction.
 //!
 //! Another run of the server, or a step back of the ids, begins a new account: a database may have been restored.
 //!
 //! Reports are of `system` too: its transactions change users and rights, which no tag shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -22,16 +23,15 @@ use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::limits::{
     CAPTURE_AGAIN_MS, WATCH_AGAIN_MS, WATCH_ASK_MS_MAX, WATCH_RUN_MS_MAX, WATCH_TALLY_MS_MAX,
-    WATCH_TRIES_MAX, WATCHED_AT_A_TIME, WRITTEN_DATABASES_MAX,
+    WATCH_TRIES_MAX, WATCHED_AT_A_TIME,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{
-    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Tallies, Tally, begun,
+    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Silent, Tallies, Tally, begun,
 };
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, WritePosition, WriteRecord};
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
@@ -44,27 +44,9 @@ use crate::writes::recent::ToldBy;
 /// The database of users and rights.
 const SYSTEM: &str = "system";
 
-/// What this node watches, or could watch.
-#[derive(Default)]
-pub(super) struct Watchers {
-    databases: Mutex<BTreeMap<DatabaseTag, WatchedDatabase>>,
-}
-
-/// A database that this node has run something in.
-struct WatchedDatabase {
-    /// With whose credentials it asks.
-    of: WriteOf,
-    /// This node's account, and when Neo4j was asked of it.
-    account: Option<(Account, MonoTime)>,
-    /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
-    long_ago: Option<(PollNumber, MonoTime)>,
-    /// When the server last did not say where its captured changes are.
-    uncaptured: Option<MonoTime>,
-}
-
 /// This node's account of a database.
 #[derive(Debug, Clone)]
-struct Account {
+pub(super) struct Account {
     database: DatabaseUuid,
     epoch: WriteEpoch,
     run: Option<ServerRun>,
@@ -78,82 +60,6 @@ struct Account {
 
 /// What Neo4j has answered a watcher: a newest transaction, and the run of the server.
 type Answer = (Position, Option<ServerRun>);
-
-impl Watchers {
-    /// A run or a write of this database has ended well: its credentials are good.
-    pub(super) fn may_ask_as(&self, name: DatabaseTag, of: &WriteOf) {
-        let mut databases = self.databases.lock();
-        let has_room = databases.len() < WRITTEN_DATABASES_MAX;
-        match databases.get_mut(&name) {
-            Some(watched) if Arc::ptr_eq(&watched.of.identity, &of.identity) => {}
-            Some(watched) => watched.of = asker_like(of),
-            None if has_room => {
-                let of = asker_like(of);
-                databases
-                    .insert(name, WatchedDatabase { of, account: None, long_ago: None, uncaptured: None });
-            }
-            None => {}
-        }
-    }
-
-    /// These credentials are refused: to ask with them again could lock their user out. Or the database is gone.
-    fn forget(&self, name: DatabaseTag, of: &WriteOf) {
-        let mut databases = self.databases.lock();
-        if databases.get(&name).is_some_and(|watched| Arc::ptr_eq(&watched.of.identity, &of.identity)) {
-            databases.remove(&name);
-        }
-    }
-
-    /// The databases that this node has run something in, each with whom it asks as.
-    pub(super) fn all(&self) -> Vec<(DatabaseTag, WriteOf)> {
-        self.databases.lock().iter().map(|(name, watched)| (*name, watched.of.clone())).collect()
-    }
-
-    /// With whose credentials a database is asked, if this node has run something in it.
-    pub(super) fn asker(&self, name: DatabaseTag) -> Option<WriteOf> {
-        self.databases.lock().get(&name).map(|watched| watched.of.clone())
-    }
-
-    fn account(&self, name: DatabaseTag) -> Option<Account> {
-        self.dated_account(name).map(|(account, _)| account)
-    }
-
-    fn dated_account(&self, name: DatabaseTag) -> Option<(Account, MonoTime)> {
-        self.databases.lock().get(&name).and_then(|watched| watched.account.clone())
-    }
-
-    fn keep(&self, name: DatabaseTag, account: Option<(Account, MonoTime)>) {
-        if let Some(watched) = self.databases.lock().get_mut(&name) {
-            watched.account = account;
-            watched.long_ago = None;
-        }
-    }
-
-    fn uncaptured(&self, name: DatabaseTag) -> Option<MonoTime> {
-        self.databases.lock().get(&name).and_then(|watched| watched.uncaptured)
-    }
-
-    fn note_uncaptured(&self, name: DatabaseTag, at: Option<MonoTime>) {
-        if let Some(watched) = self.databases.lock().get_mut(&name) {
-            watched.uncaptured = at;
-        }
-    }
-
-    /// For how long this report of long ago has been the last one, as far as this node was asked.
-    fn long_ago_for(&self, name: DatabaseTag, polled: PollNumber, now: MonoTime) -> Millis {
-        let mut databases = self.databases.lock();
-        let Some(watched) = databases.get_mut(&name) else { return Millis::ZERO };
-        let of_it = watched.long_ago.filter(|(of, _)| *of == polled);
-        let (_, since) = *watched.long_ago.insert(of_it.unwrap_or((polled, now)));
-        now.since(since)
-    }
-}
-
-/// A question with the credentials of this write. What it writes, and when it began, says nothing of the writes that are asked about, or told.
-fn asker_like(of: &WriteOf) -> WriteOf {
-    let WriteOf { database, identity, impersonated, timeout_ms, .. } = of;
-    WriteOf::question(Arc::clone(database), Arc::clone(identity), impersonated.clone(), *timeout_ms)
-}
 
 impl Writes {
     /// Watches for ever.
@@ -187,8 +93,8 @@ impl Writes {
         slots: &Semaphore,
     ) -> DatabaseTag {
         let _slot = slots.acquire().await;
-        if self.is_watcher(name) {
-            self.watch_once(name, &of).await;
+        if let Some(polled) = self.watches_by(name) {
+            self.watch_once((name, polled), &of).await;
         } else {
             // Another node's account goes on. This one would have to begin anew.
             self.watching.keep(name, None);
@@ -196,20 +102,35 @@ impl Writes {
         name
     }
 
-    fn is_watcher(&self, name: DatabaseTag) -> bool {
+    /// The look by which this node reports of a database: one that has ended before Neo4j is asked. `None`: it does not watch.
+    ///
+    /// Who reports in the owner's place uses the look before its last one, so that the owner's reports stand in the store, and silence it. By
+    /// its last look it could go on beside the owner for ever. Schedule:
+    ///   the owner looks (7), and B (8) · the owner reports by 7, and B by 8 · the store keeps B's report, and B sees its own with look 11.
+    fn watches_by(&self, name: DatabaseTag) -> Option<PollNumber> {
         let mut place = [0; 32];
         place.iter_mut().zip(name.0.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
         let is_owner = self.routing.view().owner(&QueryKey(place)) == Some(self.context.node());
-        let database = self.cache.write_positions().database_of(name);
-        is_owner || self.cache.proofs().is_unreported(name, database, self.context.now())
+        match is_owner {
+            true => self.cache.proofs().last_poll(),
+            false => self.cache.proofs().poll_before_last().filter(|_| self.is_alone(name)),
+        }
     }
 
-    async fn watch_once(self: &Arc<Self>, name: DatabaseTag, of: &WriteOf) {
-        // A look that has ended before Neo4j is asked.
-        let Some(polled) = self.cache.proofs().last_poll() else { return };
+    /// Whether no other node reports of a database. Without the second condition, who watches for a silent owner would be silenced by its own
+    /// report, and nothing would be proved until it counts as missing again. Schedule:
+    ///   the owner is stopped · B reports for it at 0 s, sees its report, and stops · from 1.5 s on nothing is proved · from 2 s on B reports.
+    fn is_alone(&self, name: DatabaseTag) -> bool {
+        let (proofs, database) = (self.cache.proofs(), self.cache.write_positions().database_of(name));
+        proofs.is_unreported(name, database, self.context.now())
+            || database.is_some_and(|database| proofs.is_reported_here(name, database))
+    }
+
+    async fn watch_once(self: &Arc<Self>, (name, polled): (DatabaseTag, PollNumber), of: &WriteOf) {
         let system = WriteOf { database: SYSTEM.into(), ..of.clone() };
         let asked = self.origin.newest(&system, Millis(WATCH_ASK_MS_MAX));
-        let Some(system) = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await else { return };
+        let system = self.known_within((name, &system), WATCH_ASK_MS_MAX, asked).await;
+        let Some(system) = system else { return };
         let asked = self.context.now();
         let Some(account) = self.accounted(name, of).await else { return };
         self.watching.keep(name, Some((account.clone(), asked)));
@@ -225,7 +146,12 @@ impl Writes {
         let within = WATCH_ASK_MS_MAX + WATCH_RUN_MS_MAX;
         // Before the question: what comes later is after it.
         let change = self.change_before(name, of).await;
-        let (newest, run) = self.known_within((name, of), within, asked).await?;
+        let answer = self.known_within((name, of), within, asked).await;
+        let (newest, run) = answer?;
+        let is_captured = self.cache.proofs().settings().is_some_and(|settings| settings.is_captured);
+        if run.is_none() || change.is_some() || !is_captured {
+            self.watching.note_told(name, of, run.is_some());
+        }
         let Some(mut account) = self.account_before(name, (newest, run)) else {
             return Some(Account { change, ..self.new_account(name, (newest, run)).await? });
         };
@@ -289,7 +215,12 @@ impl Writes {
     }
 
     async fn change_now(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
-        let change = self.current_change(of).await;
+        let change = self.current_change(of).await.unwrap_or_else(|fault| {
+            if matches!(fault, OriginFault::Failed(_)) {
+                self.watching.note_told(name, of, false);
+            }
+            None
+        });
         self.watching.note_uncaptured(name, change.is_none().then(|| self.context.now()));
         change
     }
@@ -302,9 +233,9 @@ impl Writes {
         let mut begun_by_then = None;
         for _ in 0..WATCH_TRIES_MAX {
             let of = (account.database, account.epoch, &account.accounts);
-            let tallies = self.tallies(name, of, (newest.id, false)).await;
+            let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
-            match account.accounts.settle(newest.id, begun_by_then, &tallies) {
+            match account.accounts.settle(newest.id, begun_by_then, (&tallies, &silent)) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
                 finding => return finding,
             }
@@ -367,8 +298,8 @@ impl Writes {
             long_ago: None,
         };
         let of = (account.database, account.epoch, &account.accounts);
-        let tallies = self.tallies(name, of, (newest.id, false)).await;
-        account.accounts = Accounts::begin(newest.id, &tallies);
+        let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
+        account.accounts = Accounts::begin(newest.id, &tallies, &silent);
         Some(account)
     }
 
@@ -423,10 +354,10 @@ impl Writes {
             answer = asked => answer,
             () = self.context.sleep(Millis(within_ms)) => return None,
         };
-        if let Err(error) = &answer
-            && (matches!(error.kind, OriginFault::Unauthorized(_)) || error.kind.is_unknown_database())
-        {
-            self.watching.forget(name, of);
+        match &answer {
+            Ok(Some(_)) => {}
+            Ok(None) => self.watching.note_told(name, of, false),
+            Err(error) => self.watching.note_failed(name, of, &error.kind),
         }
         // An answer that lay in the socket of a stopped process may be of a former numbering:
         //   Neo4j says 100, and this process is stopped · Neo4j is restored to 15, and another node begins epoch 1 · this
@@ -434,9 +365,11 @@ impl Writes {
         answer.ok().flatten().filter(|_| epoch_by_name() == epoch)
     }
 
-    /// What this node has written into a database, as far as it concerns these ids.
+    /// What this node has written into a database, by all of its names, as far as it concerns these ids.
     pub(crate) fn tally(&self, name: DatabaseTag, range: &IdRange) -> Tally {
-        let mut tally = self.tallies.of(name, range);
+        let names = self.cache.write_positions().names_leading_to(range.database);
+        let life = self.context.me().incarnation;
+        let mut tally = self.tallies.of(life, (name, &names), range);
         // A write whose answer was lost is over here, and may be committed all the same.
         let may_be_more = || self.tallies.is_open_beside(name) || !self.rechecks.lock().is_empty();
         if range.is_strict && may_be_more() {
@@ -445,28 +378,32 @@ impl Writes {
         tally
     }
 
-    /// The tallies of all nodes that answer, for the ids after an account. A silent node's writes count as foreign.
+    /// The tallies of all nodes that answer, for the ids after an account, and the silent nodes. Their writes count as foreign.
     pub(super) async fn tallies(
         &self,
         name: DatabaseTag,
         (database, epoch, accounts): (DatabaseUuid, WriteEpoch, &Accounts),
         (until, is_strict): (TransactionId, bool),
-    ) -> Tallies {
+    ) -> (Tallies, Silent) {
         let range = |node: &NodeName| {
-            let lives = accounts.doubted.iter().filter(|(life, _)| life.node == *node);
-            let doubted = lives.map(|(_, number)| *number).max().unwrap_or_default();
+            let doubted = accounts.doubted_of(node);
             IdRange { database, epoch, after: accounts.settled, until, doubted, is_strict }
         };
         let within = Millis(WATCH_TALLY_MS_MAX);
         let others = self.invalidate.in_order_to_tell(&Scope::All);
         let asked = others.into_iter().map(|node| {
             let wanted = peers::tally(name, range(&node));
-            async move { self.peers.ask(&node, wanted, within).await }
+            async move { self.peers.ask(&node, wanted, within).await.map_err(|_| node) }
         });
-        let told = join_all(asked).await.into_iter().flatten();
-        let mut tallies: Tallies = told.collect();
+        let (mut tallies, mut silent) = (Tallies::new(), Silent::new());
+        for told in join_all(asked).await {
+            match told {
+                Ok((life, tally)) => drop(tallies.insert(life, tally)),
+                Err(node) => drop(silent.insert(node)),
+            }
+        }
         let me = self.context.me();
         tallies.insert(me.clone(), self.tally(name, &range(&me.node)));
-        tallies
+        (tallies, silent)
     }
 }

@@ -314,7 +314,7 @@ fn bookmarks_and_a_mark_are_in_the_head() {
 fn lists_are_bounded() {
     let written = WritePosition::at(WriteEpoch(2), range(7, 9).unwrap().to());
     let record = WriteRecord::of_all(DatabaseTag(1), written);
-    let count = CountedWrite { name: DatabaseTag(1), number: 5, written, after: TransactionId(8) };
+    let count = CountedWrite { number: 5, written, after: TransactionId(8) };
     let by = Holder { node: node_b(), incarnation: Incarnation(7) };
     let told = |events, counted| {
         let events = vec![WriteEvent::from(record); events];

@@ -32,7 +32,7 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Every metric of a node, but those of databases ([`FRESHNESS_TXID`]).
+/// Every metric of a node, but those of databases ([`FRESHNESS_TXID`], [`ACCOUNT_AGE`]).
 pub fn all() -> impl Iterator<Item = Metric> {
     COUNTED.iter().chain(READ).copied()
 }
@@ -188,4 +188,10 @@ read! {
 pub(super) const FRESHNESS_TXID: Metric = Metric {
     name: "hopcache_freshness_txid",
     help: "How far a database has been written through the cluster, as far as this node knows: the id of a transaction.",
+};
+
+/// One series for each of these databases, where a watcher asks for transactions that do not go through Hopcache.
+pub(super) const ACCOUNT_AGE: Metric = Metric {
+    name: "hopcache_account_age_seconds",
+    help: "Age of the last account of all transactions of a database, as this node has it from a watcher; +Inf before the first one. Above 2 x freshness.lease + 2 x freshness.watch_interval nothing of it is proved here.",
 };

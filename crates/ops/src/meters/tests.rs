@@ -215,7 +215,9 @@ fn each_sample_of_open_metrics_stands_below_its_family() {
     send(&meters, &Request::Hit { is_near: false, left_ms: 5 });
     let how = How { class: Class::Hit, age_ms: None, ttl_ms: None, detail: None, is_proved: false };
     meters.exemplify(&how, Duration::from_micros(80), TraceId::from(7));
-    let text = meters.render(Readings::default(), form, &freshness::positions(&[("neo4j".into(), 42)]));
+    let of_databases =
+        freshness::of_databases(&[("neo4j".into(), 42)], &[("neo4j".into(), Some(Millis(250)))]);
+    let text = meters.render(Readings::default(), form, &of_databases);
     let lines = text.strip_suffix("# EOF\n").unwrap();
     let (mut family, mut seen) = (("", ""), BTreeSet::new());
     for line in lines.lines() {

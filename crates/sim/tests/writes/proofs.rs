@@ -38,6 +38,12 @@ pub(super) async fn warm_world_with(
 ) -> (World, [Ask; 2]) {
     let world = world_of(NODES, seed, policy).await;
     prepare(&world);
+    let asks = warm_reads(&world).await;
+    (world, asks)
+}
+
+/// Both reads, in memory and proved.
+pub(super) async fn warm_reads(world: &World) -> [Ask; 2] {
     world.origin.count_exactly();
     world.origin.set_version(FIRST);
     world.origin.set_delay_ms(20);
@@ -46,12 +52,12 @@ pub(super) async fn warm_world_with(
     for _ in 0..3 {
         for ask in &asks {
             for node in 0..NODES {
-                read(&world, node, ask).await;
+                read(world, node, ask).await;
             }
         }
         world.pass(2 * TTL_MS).await;
     }
-    (world, asks)
+    asks
 }
 
 /// The answer of a hit that is proved.
@@ -250,7 +256,7 @@ async fn without_a_watcher_nothing_is_proved_for_long() {
     assert_eq!(proved(&read(&world, reader, &ask).await), None);
     world.pass(WATCH_SILENT_MS_MIN + LONG_MS).await;
     read(&world, reader, &ask).await;
-    // The stopped one is on the ring still. The other one reports only when nobody has for a while.
+    // The stopped one is on the ring still. Another one reports in its place.
     let mut seen = None;
     for _ in 0..20 {
         world.pass(WATCH_SILENT_MS_MIN / 10).await;

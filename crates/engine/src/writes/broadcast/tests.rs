@@ -73,8 +73,8 @@ fn two_databases_by_one_name_stand_side_by_side() {
 #[test]
 fn a_count_is_told_after_its_marks() {
     let count = |number| {
-        let WriteRecord { name, written, .. } = record(1, Some(7), 100);
-        CountedWrite { name, number, written, after: TransactionId(99) }
+        let WriteRecord { written, .. } = record(1, Some(7), 100);
+        CountedWrite { number, written, after: TransactionId(99) }
     };
     let mut state = State::default();
     let marked = state.enlist(record(1, Some(7), 100).into());

@@ -1,0 +1,69 @@
+//! Writes that are under way while their ids count as foreign: their late bookmarks hide no foreign write.
+
+use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
+use hopcache_engine::Effects;
+use hopcache_sim::world::origin::DATABASE;
+
+use super::proofs::{BOUND_MS, RIGHT, WATCH_MS, proved, settled_writers, warm_world, watcher};
+use super::{NODES, write_of};
+use crate::prelude::*;
+
+/// The end of a write with a bookmark of the newest transaction.
+fn newest(world: &World) -> Option<Position> {
+    let database: DatabaseUuid = DATABASE;
+    Some(Position { database, id: TransactionId(u64::from(world.origin.version())) })
+}
+
+/// A write of another label than `Right`. It takes one id.
+fn slow_write(world: &World) -> WriteOf {
+    let effects = Effects::of(WRITE_LEFT, &[0xa0]);
+    let of = write_of(&world.ask(WRITE_LEFT), Parts::None, effects.touched());
+    WriteOf { tokens: Some([].into()), ..of }
+}
+
+/// The last schedule of `core::proof::Accounts`: own W has taken an id, and Neo4j's answer to its COMMIT stalls. Beside a foreign one the id counts
+/// as foreign too. Whatever is known meanwhile, W accounts for no later id.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_hides_no_foreign_write_after_a_known_one() {
+    let (world, asks) = warm_world(490, WATCH_MS).await;
+    settled_writers(&world, &asks).await;
+    let slow = world.nodes[0].engine.writes().begin(slow_write(&world));
+    // W's id, and a foreign one.
+    world.origin.write_past();
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), None);
+    read(&world, 0, &world.ask(WRITE_ELSEWHERE)).await;
+    world.pass(10 * BOUND_MS).await;
+    let before = version(&read(&world, 0, &world.ask(RIGHT)).await);
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), Some(before));
+    world.origin.write_past();
+    slow.committed(newest(&world)).await;
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), None, "a foreign write");
+}
+
+/// The same without another foreign write, at a node that does not answer the watcher when the account begins.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_at_a_silent_node_hides_no_foreign_write() {
+    let (world, asks) = warm_world(491, WATCH_MS).await;
+    settled_writers(&world, &asks).await;
+    let watcher = watcher(&world).await;
+    let other = (watcher + 1) % NODES;
+    let slow = world.nodes[other].engine.writes().begin(slow_write(&world));
+    world.net.set_way_cut(watcher, other, true);
+    // W's id.
+    world.origin.write_past();
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), None);
+    world.net.set_way_cut(watcher, other, false);
+    world.pass(10 * BOUND_MS).await;
+    let before = version(&read(&world, watcher, &world.ask(RIGHT)).await);
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), Some(before));
+    world.origin.write_past();
+    slow.committed(newest(&world)).await;
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), None, "a foreign write");
+}
