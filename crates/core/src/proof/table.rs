@@ -68,8 +68,6 @@ struct Proofs {
     /// Users or rights have changed before this. What was read before may be refused now.
     rights_since: MonoTime,
     run: Option<ServerRun>,
-    /// The run that reports told before it.
-    former_run: Option<ServerRun>,
     /// When a report of this run of the server was first seen here. What was read before may be of files that are gone.
     run_seen: MonoTime,
     /// Whether all reports of the last look that count here say the same of the server. By another name of the database there may be an older
@@ -295,7 +293,6 @@ impl Proofs {
             // Nothing is known of the time before.
             rights_since: now,
             run: report.run,
-            former_run: None,
             run_seen: now,
             are_agreed: true,
         }
@@ -306,22 +303,13 @@ impl Proofs {
     }
 
     fn take(&mut self, report: &Report, as_of: MonoTime, now: MonoTime) {
-        let is_late = as_of < self.as_of;
-        // A report of an older look may be of the run before this one. It ended this one's proofs again and again. Schedule of two names of one
-        // database:
-        //   the watcher of the first name asks, and is stopped · Neo4j is started anew · the watcher of the second name reports its new run ·
-        //   the first watcher goes on, and reports the former run, of its older look.
-        // One of a run that nobody has reported yet counts, whatever its look. Schedule:
-        //   the first watcher (look 9) reports run 1 and id 60 · Neo4j is restored to 59, and own W takes 60 · the second watcher (look 8)
-        //   reports run 2 and id 60: an entry of 60 is of before W.
-        let is_of_former = is_late && report.run.is_some() && report.run == self.former_run;
-        let is_another_run = report.run != self.run && !is_of_former;
-        // In one run ids of `system` only go up.
-        let is_outdated =
-            is_late && report.run.is_some() && report.run == self.run && report.system < self.system;
-        if report.system != self.system && !is_outdated {
+        if report.system != self.system {
             (self.system, self.rights_since) = (report.system, now);
         }
+        // A report of an older look may be of a run that has ended. Schedule of two names of one database:
+        //   the watcher of the first name asks, and is stopped · Neo4j is started anew · the watcher of the second name reports its new run ·
+        //   the first watcher goes on, and reports the former run, of its older look.
+        let is_another_run = report.run != self.run && as_of >= self.as_of;
         if report.foreign > self.foreign || is_another_run {
             let Self { foreign, as_of: until, run_seen, .. } = *self;
             self.spans.push_back(Span { foreign, until, run_seen });
@@ -331,9 +319,7 @@ impl Proofs {
             self.foreign = self.foreign.max(report.foreign);
         }
         if is_another_run {
-            self.former_run = self.run;
             (self.run, self.run_seen, self.told) = (report.run, now, TransactionId(0));
-            self.reached = self.base();
         }
         if as_of >= self.as_of {
             (self.settled, self.reported, self.as_of) = (report.accounts.settled, report.foreign, as_of);

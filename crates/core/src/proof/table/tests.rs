@@ -120,67 +120,6 @@ fn a_late_report_of_an_older_look_brings_no_run_of_the_server_back() {
     assert!(!table.databases[&DATABASE].are_agreed, "nothing is proved by what a former run has said");
 }
 
-/// The second schedule at [`Proofs::take`]: the report of the new run is of an older look, and no report told of that run before.
-#[test]
-fn a_late_report_of_a_new_run_of_the_server_ends_what_was_read_before() {
-    let of_run = |name, run, polled| Report {
-        name: DatabaseTag(name),
-        run: Some(ServerRun(run)),
-        ..report(polled, 60, 0)
-    };
-    for names in [[7, 8], [8, 7]] {
-        let [first, second] = names;
-        let early = of_run(first, 1, 1);
-        let mut table = table(&[(1, of_run(first, 1, 0)), (2, early), (3, of_run(first, 1, 2))]);
-        let at = |id| Position { database: DATABASE, id: TransactionId(id) };
-        let range = ReadRange::new(Bookmark::NONE.with(Some(at(60))), at(60)).unwrap();
-        let is_proved = |table: &ProofTable| table.standing(&range, MonoTime(350)).is_proved;
-        assert!(is_proved(&table));
-        let settled = SettledIds {
-            database: DATABASE,
-            epoch: WriteEpoch(0),
-            foreign: TransactionId(0),
-            run: Some(ServerRun(1)),
-            settled: TransactionId(65),
-        };
-        table.hear_settled(&settled);
-        let mut both = [of_run(first, 1, 2), of_run(second, 2, 1)];
-        both.sort_by_key(|report| report.name);
-        for look in 4..8 {
-            let at = MonoTime(look * 100);
-            table.take(PollNumber(look), (at, at), &both);
-            assert!(!is_proved(&table), "look {look}");
-            assert_eq!(
-                table.reached(DATABASE),
-                Some((WriteEpoch(0), TransactionId(60))),
-                "of the former run"
-            );
-        }
-        // It is not taken for another run with each look: what was read since is proved again.
-        assert!(table.standing(&range, MonoTime(650)).is_proved);
-    }
-}
-
-/// The watcher of one name is stopped for long, and its report stays in the store. Users or rights have changed since: the watcher of the other
-/// name reports that once, and what is read from then on is proved.
-#[test]
-fn a_late_report_brings_no_former_rights_back() {
-    let of_system = |name, system, polled| Report {
-        name: DatabaseTag(name),
-        system: TransactionId(system),
-        ..report(polled, 50, 0)
-    };
-    let mut table = table(&[(1, of_system(7, 5, 0)), (2, of_system(7, 5, 1))]);
-    for look in 3..9 {
-        let at = MonoTime(look * 100);
-        table.take(PollNumber(look), (at, at), &[of_system(7, 5, 1), of_system(8, 6, look - 1)]);
-    }
-    assert_eq!(table.rights_since(), Some(MonoTime(300)));
-    // A later look with an earlier id: `system` was restored.
-    table.take(PollNumber(9), (MonoTime(900), MonoTime(900)), &[of_system(8, 4, 8)]);
-    assert_eq!(table.rights_since(), Some(MonoTime(900)));
-}
-
 /// Two nodes that start have both watched. The account that goes on is the one that began earlier, and it knows of no foreign id so late. What
 /// goes by it counts all the same; what is proved goes by the later one.
 #[test]
