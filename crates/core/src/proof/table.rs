@@ -306,10 +306,7 @@ impl Proofs {
         if report.system != self.system {
             (self.system, self.rights_since) = (report.system, now);
         }
-        // A report of an older look may be of a run that has ended. Schedule of two names of one database:
-        //   the watcher of the first name asks, and is stopped · Neo4j is started anew · the watcher of the second name reports its new run ·
-        //   the first watcher goes on, and reports the former run, of its older look.
-        let is_another_run = report.run != self.run && as_of >= self.as_of;
+        let is_another_run = report.run != self.run;
         if report.foreign > self.foreign || is_another_run {
             let Self { foreign, as_of: until, run_seen, .. } = *self;
             self.spans.push_back(Span { foreign, until, run_seen });

@@ -96,30 +96,6 @@ fn what_a_node_has_settled_lasts_until_a_report_knows_of_another_foreign_id() {
     assert_eq!(reached(&table), 61, "there may be no 65");
 }
 
-/// The schedule at [`Proofs::take`]: the two names of a database have reports of two runs of the server.
-#[test]
-fn a_late_report_of_an_older_look_brings_no_run_of_the_server_back() {
-    let of_run = |name, run, polled| Report {
-        name: DatabaseTag(name),
-        run: Some(ServerRun(run)),
-        ..report(polled, 50, 50)
-    };
-    let mut table = table(&[(1, of_run(7, 1, 0)), (2, of_run(7, 1, 1)), (3, of_run(7, 2, 2))]);
-    let settled = SettledIds {
-        database: DATABASE,
-        epoch: WriteEpoch(0),
-        foreign: TransactionId(50),
-        run: Some(ServerRun(2)),
-        settled: TransactionId(52),
-    };
-    table.hear_settled(&settled);
-    table.take(PollNumber(4), (MonoTime(400), MonoTime(400)), &[of_run(7, 2, 2), of_run(8, 1, 1)]);
-    assert_eq!(table.server_state(DATABASE).unwrap().run, ServerRun(2));
-    assert_eq!(table.reached(DATABASE), Some((WriteEpoch(0), settled.settled)), "that stays settled");
-    assert_eq!(table.settled_since(&of_run(7, 2, 2)), Some(settled.settled));
-    assert!(!table.databases[&DATABASE].are_agreed, "nothing is proved by what a former run has said");
-}
-
 /// Two nodes that start have both watched. The account that goes on is the one that began earlier, and it knows of no foreign id so late. What
 /// goes by it counts all the same; what is proved goes by the later one.
 #[test]
