@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::learned_sequences::{came_within, enough};
-use super::social_graph::{People, sum};
+use super::social_graph::{People, known_everywhere, sum};
 use crate::cluster::written::bolt;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::until;
@@ -45,15 +45,7 @@ async fn a_page_that_nobody_visited_is_warmed_by_its_first_statement() {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= (2 * TAUGHT) as f64 * 0.8
     })
     .await;
-    until("each node can run both", WAIT_MAX, async || {
-        let mut all = true;
-        for node in &cluster.nodes {
-            all &= node.metric("hopcache_learned_patterns", "").await.unwrap_or(0.0) >= 3.0;
-            all &= node.metric("hopcache_learned_forms", "").await.unwrap_or(0.0) >= 2.0;
-        }
-        all
-    })
-    .await;
+    known_everywhere(&cluster, (3.0, 2.0)).await;
     let mut hits = 0;
     for person in TAUGHT..TAUGHT + UNVISITED {
         let client = &mut pool[person % 3];

@@ -101,11 +101,16 @@ pub async fn teach(cluster: &Cluster, people: &People, walks: usize) {
 
 /// Waits until every node knows both patterns of a walk and can run the next query.
 pub async fn heard_everywhere(cluster: &Cluster) {
+    known_everywhere(cluster, (2.0, 1.0)).await;
+}
+
+/// Waits until every node knows so many patterns, and forms that follow them.
+pub async fn known_everywhere(cluster: &Cluster, (patterns, forms): (f64, f64)) {
     until("each node has heard of it", WAIT_MAX, async || {
         let mut all = true;
         for node in &cluster.nodes {
-            all &= node.metric("hopcache_learned_patterns", "").await.unwrap_or(0.0) >= 2.0;
-            all &= node.metric("hopcache_learned_forms", "").await.unwrap_or(0.0) >= 1.0;
+            all &= node.metric("hopcache_learned_patterns", "").await.unwrap_or(0.0) >= patterns;
+            all &= node.metric("hopcache_learned_forms", "").await.unwrap_or(0.0) >= forms;
         }
         all
     })

@@ -236,10 +236,11 @@ pub const PREFETCH_TOKENS_MAX: i64 = 32;
 pub const PREFETCH_MISS_SMOOTHING: f64 = 0.03;
 /// Runs of prefetches at a time, in percent of the origin's slots, but at least one (F40).
 pub const PREFETCH_SLOTS_PERCENT: usize = 10;
-/// The probability from which a prediction is not held to that share, if as many of its source's last launches were used. The same as the accuracy above which prefetching becomes more aggressive.
-pub const PREFETCH_NEARLY_CERTAIN_P: f64 = PREFETCH_ACCURACY_HIGH_PERCENT as f64 / 100.0;
 /// The same where the origin has no slots (the embedded graph): as of 32, the default of `origin.max_concurrent`.
 pub const PREFETCH_RUNS_UNSLOTTED: usize = 3;
+/// The probability from which a prediction may have half of the slots, if as many of its source's last launches were used: the accuracy
+/// above which prefetching becomes more aggressive.
+pub const PREFETCH_NEARLY_CERTAIN_P: f64 = PREFETCH_ACCURACY_HIGH_PERCENT as f64 / 100.0;
 /// Launched entries of one node that wait to be used. 0.2 launches for each of 200 misses a second and a life of 90 s
 /// (TTL 60 s, grace 0.5) make 3,600. Each takes about 300 bytes beside its copy, 1.2 MiB. Beyond this nothing is
 /// launched.

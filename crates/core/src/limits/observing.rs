@@ -39,7 +39,7 @@ pub const OBSERVED_TELL_MS: u64 = 500;
 pub const OBSERVED_TELLS_AT_A_TIME: usize = 64;
 /// Pause between two rounds of learning: one question for fields to each node serves all steps of a round.
 pub const TRANSITIONS_EVERY_MS: u64 = 300;
-/// Steps that are learned between two pauses for other tasks.
+/// Steps that share one question for fields to each other node.
 pub const TRANSITIONS_IN_BATCH_MAX: usize = 256;
 /// Answered queries that wait to be considered at the owner of their key.
 pub const ANSWERED_MAX: usize = 1_024;
@@ -48,7 +48,7 @@ pub const ANSWERED_BYTES_MAX: usize = 16 << 10;
 /// The time in which [`CONSIDERED_IN_ROUND_MAX`] queries are considered as they come, each at once: the next statement of a page comes
 /// within a millisecond. More make the node busy.
 pub const CONSIDER_EVERY_MS: u64 = 25;
-/// The same pause at a busy node: once more than 960 queries a second come, until half as many come; and while the origin has
+/// Pause between two rounds of considering at a busy node: once more than 960 queries a second come, until half as many come; and while the origin has
 /// nothing left over. Each round may cost a message
 /// to each other node, at about 100 µs, which a busy node needs for its clients.
 pub const CONSIDER_EVERY_MS_BUSY: u64 = 200;
@@ -75,7 +75,7 @@ pub const CONSIDER_SAMPLE_MS: u64 = 16;
 pub const CONSIDER_SAMPLE_EVERY_MS: u64 = 256;
 /// For so long, at most, no answer of such a text is considered: longer than that, and the next one is.
 pub const CONSIDERED_AGAIN_MS: u64 = 1_000;
-/// Answered queries that are considered between two pauses for other tasks.
+/// Queries that are considered, or steps that are learned, between two pauses for other tasks.
 pub const CONSIDERED_AT_A_TIME: usize = 16;
 /// Statements whose reading (normal form, pattern, tags) is remembered for each principal. Applications have few; texts
 /// with literals push each other out.

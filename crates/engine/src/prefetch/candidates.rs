@@ -72,45 +72,56 @@ impl Prefetch {
         Candidates { all, may_follow, lacks_fields }
     }
 
-    /// What follows the templates in `all`, and so on, as far as parameters alone say it. Each query comes once. The probability of a
-    /// later step is that of all steps to it. A launch of it counts for the query that was asked: the step between may never come.
+    /// What follows the templates in `all`, and so on, as far as parameters alone say it. Each query comes once.
     fn steps_ahead(&self, before: &Antecedent, threshold: f64, all: &mut Vec<Candidate>) {
-        let policy = self.policy.now();
-        let whose = (&before.query.database, before.query.identity.scope);
+        let asked = (before.statement.read.normal.as_str(), &before.query.params);
         let mut from = 0;
         for _ in 1..STEPS_AHEAD_MAX {
-            let until = all.len();
-            for place in from..until {
-                let is_start = |step: &&Candidate| step.kind == CandidateKind::Template && step.p > threshold;
-                let Some(step) = all.get(place).filter(is_start) else { continue };
-                let (statement, params, p) = (Arc::clone(&step.statement), step.params.clone(), step.p);
-                let read = self.learning.statements.read(whose, &statement, (&self.hasher, &policy.allowed));
-                let next = SourceId::Pattern(read.pattern);
-                let outlook = self.learning.model.lock().outlook(next, self.context.now());
-                let Some(outlook) = outlook else { continue };
-                for (known, prediction) in self.forms_of(before.statement.realm, &outlook.successors) {
-                    let form = &known.1;
-                    let is_likely = p * prediction.p > threshold;
-                    if !is_likely || matches!(form, Form::Exact { .. }) || form.needs_fields() {
-                        continue;
-                    }
-                    for bound in form.bind(&params, None) {
-                        let (statement, params) = (form.statement(), Bytes::from(bound.params));
-                        let is_same = |other: &str, its: &Bytes| other == statement && *its == params;
-                        let is_known = all.iter().any(|other| is_same(&other.statement, &other.params))
-                            || is_same(before.statement.read.normal.as_str(), &before.query.params);
-                        if is_known || all.len() >= CANDIDATES_MAX {
-                            continue;
-                        }
-                        let (statement, form) = (Arc::from(statement), prediction.form);
-                        let (kind, p) = (CandidateKind::Template, p * prediction.p);
-                        let source = SourceId::Pattern(before.statement.pattern);
-                        all.push(Candidate { statement, params, source, form, kind, p });
+            let steps = from..all.len();
+            from = all.len();
+            for place in steps {
+                for next in self.next_steps(before, &all[place], threshold) {
+                    let is_same = |(statement, params): (&str, &Bytes)| {
+                        *statement == *next.statement && *params == next.params
+                    };
+                    let is_known =
+                        is_same(asked) || all.iter().any(|other| is_same((&other.statement, &other.params)));
+                    if !is_known && all.len() < CANDIDATES_MAX {
+                        all.push(next);
                     }
                 }
             }
-            from = until;
         }
+    }
+
+    /// What follows a template after this query, as far as its parameters alone say it. The probability is that of all steps. A launch counts
+    /// for the query that was asked: the step between may never come.
+    fn next_steps(&self, before: &Antecedent, step: &Candidate, threshold: f64) -> Vec<Candidate> {
+        if step.kind != CandidateKind::Template || step.p <= threshold {
+            return Vec::new();
+        }
+        let policy = self.policy.now();
+        let whose = (&before.query.database, before.query.identity.scope);
+        let read = self.learning.statements.read(whose, &step.statement, (&self.hasher, &policy.allowed));
+        let outlook = self.learning.model.lock().outlook(SourceId::Pattern(read.pattern), self.context.now());
+        let Some(outlook) = outlook else { return Vec::new() };
+        let mut steps = Vec::new();
+        for (known, prediction) in self.forms_of(before.statement.realm, &outlook.successors) {
+            let (form, p) = (&known.1, step.p * prediction.p);
+            if p <= threshold || matches!(form, Form::Exact { .. }) || form.needs_fields() {
+                continue;
+            }
+            let statement: Arc<str> = Arc::from(form.statement());
+            steps.extend(form.bind(&step.params, None).into_iter().map(|bound| Candidate {
+                statement: Arc::clone(&statement),
+                params: bound.params.into(),
+                source: SourceId::Pattern(before.statement.pattern),
+                form: prediction.form,
+                kind: CandidateKind::Template,
+                p,
+            }));
+        }
+        steps
     }
 
     /// Entries of this node that start from the same graph node and are about to expire. Returns whether any other query starts there.

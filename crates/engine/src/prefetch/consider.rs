@@ -315,7 +315,7 @@ impl Prefetch {
     fn ranked(&self, before: &Antecedent, candidate: Candidate, load: f64) -> RankedCandidate {
         let (policy, whose) = (self.policy.now(), (&before.query.database, before.query.identity.scope));
         let lexicon = (&self.hasher, &policy.allowed);
-        let pattern = self.learning.statements.read(whose, &candidate.statement, lexicon).pattern_id;
+        let pattern = self.learning.statements.read(whose, &candidate.statement, lexicon).read.pattern;
         // It runs as the same principal, in the same database.
         let run_ms =
             self.cache.key_stats().mean_ms(&before.query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);

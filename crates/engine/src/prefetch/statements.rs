@@ -12,8 +12,7 @@ use hopcache_core::key::{KeyHasher, PrincipalScope};
 use hopcache_core::limits::{
     FORMS_READ_MAX, PATTERN_TEXT_BYTES_MAX, STATEMENT_READ_BYTES_MAX, STATEMENTS_READ_MAX,
 };
-use hopcache_core::pattern::PatternId;
-use hopcache_cypher::forms::pattern::{pattern, pattern_id};
+use hopcache_cypher::forms::pattern::pattern;
 use hopcache_cypher::statement::Statement;
 use hopcache_cypher::verdict::Allowed;
 use hopcache_learning::after_hits::AfterHits;
@@ -32,8 +31,6 @@ pub(super) struct ReadStatement {
     facts: Arc<TextFacts>,
     pub(super) pattern: PatternTag,
     pub(super) realm: RealmTag,
-    /// The pattern by which times of runs are kept.
-    pub(super) pattern_id: PatternId,
     /// The pattern's text for display; cut to the length that is kept.
     pub(super) text: String,
     /// What orders after its hits have brought.
@@ -82,8 +79,8 @@ impl Statements {
         let read = Statement::of(statement, allowed, hasher.shares_spellings());
         let realm = RealmTag::of(hasher, database, scope);
         let facts = Arc::new(TextFacts::of(Arc::clone(statement)));
-        let (pattern_id, after_hits) = (pattern_id(statement), AfterHits::default());
-        let read = Arc::new(ReadStatement { read, facts, pattern, realm, pattern_id, text, after_hits });
+        let after_hits = AfterHits::default();
+        let read = Arc::new(ReadStatement { read, facts, pattern, realm, text, after_hits });
         if statement.len() <= STATEMENT_READ_BYTES_MAX {
             self.read.lock().put(whose, Arc::clone(&read));
         }

@@ -189,7 +189,6 @@ impl Prefetch {
                 return;
             }
             self.learn_all_steps(steps).await;
-            yield_now().await;
         }
     }
 
@@ -198,7 +197,7 @@ impl Prefetch {
         let now = self.context.now();
         let mut learned = 0;
         for (place, step) in steps.iter().enumerate() {
-            if place % CONSIDERED_AT_A_TIME == CONSIDERED_AT_A_TIME - 1 {
+            if place % CONSIDERED_AT_A_TIME == 0 {
                 yield_now().await;
             }
             let step_learned = learn_from(step, &fields);
