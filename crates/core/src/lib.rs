@@ -10,6 +10,7 @@ pub mod backoff;
 pub mod bookmark;
 pub mod breaker;
 pub mod change_rate;
+pub mod cores;
 pub mod entry;
 pub mod hot;
 pub mod key;

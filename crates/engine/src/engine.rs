@@ -15,7 +15,7 @@ use crate::invalidate::Invalidate;
 use crate::model::context::Context;
 use crate::model::lifecycle::Lifecycle;
 use crate::model::policy::{Policy, PolicyInForce};
-use crate::model::ports::{Clock, Dice, Observer, Origin, Peers, Routing, Scope, Spread, Store};
+use crate::model::ports::{Clock, Cores, Dice, Observer, Origin, Peers, Routing, Scope, Spread, Store};
 use crate::model::rendering::Renderer;
 use crate::model::trace::Tracer;
 use crate::path::{Path, Rooms};
@@ -31,6 +31,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub dice: Arc<dyn Dice>,
+    /// The cores of this machine.
+    pub cores: Arc<dyn Cores>,
     /// The store that nodes share.
     pub store: Arc<dyn Store>,
     /// The graph database.
@@ -73,8 +75,20 @@ impl Engine {
     /// A new engine.
     #[must_use]
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
-        let Ports { clock, dice, store, origin, peers, spread, routing, memory, renderer, observer, tracer } =
-            ports;
+        let Ports {
+            clock,
+            dice,
+            cores,
+            store,
+            origin,
+            peers,
+            spread,
+            routing,
+            memory,
+            renderer,
+            observer,
+            tracer,
+        } = ports;
         let Secrets { hasher, checksum_key } = secrets;
         let policy = PolicyInForce::new(policy);
         let context = Context::new(me, (clock, dice), (observer, tracer));
@@ -100,7 +114,7 @@ impl Engine {
         let prefetch = Prefetch::new(
             &context,
             (&cache, &store, &peers, &invalidate, &fetch, &refresh),
-            (&routing, &origin, spread),
+            (&routing, &origin, spread, cores),
             &hasher,
             &policy,
         );

@@ -40,6 +40,7 @@ use hopcache_net::listener::{Answers, BoundListener, ListenerBounds, Refusals, s
 use hopcache_net::refusal_response::UnservedReason;
 use hopcache_net::tls::{Reload, WatchedFiles};
 use hopcache_ops::clock::{SystemClock, SystemDice};
+use hopcache_ops::cores::SystemCores;
 use hopcache_ops::hot::HotRequests;
 use hopcache_ops::labels::Listener;
 use hopcache_ops::meters::Meters;
@@ -130,6 +131,7 @@ impl Node {
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),
+            cores: Arc::new(SystemCores::new(clock)),
             store: backends.store,
             origin: Arc::clone(&backends.origin),
             peers: Arc::new(PeerClient::new(Arc::clone(&link), Arc::clone(&members))),

@@ -1,6 +1,7 @@
 //! What operators see of a node: metrics, traces, logs, and the sentences that explain an answer.
 
 pub mod clock;
+pub mod cores;
 pub mod gossip_refusals;
 pub mod hot;
 pub mod labels;

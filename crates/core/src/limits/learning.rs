@@ -227,6 +227,13 @@ pub const AFTER_HITS_GAIN_MS: f32 = 10.0;
 pub const AFTER_HITS_SMOOTHING: f32 = 1.0 / 16.0;
 /// Of hits whose orders bring less than they cost, one in this many is considered.
 pub const AFTER_HITS_SAMPLE: u32 = 16;
+/// The time between two looks at what the cores do: a look takes some 30 µs, and one page must not count as a busy second.
+pub const CORES_LOOK_MS: u64 = 1_000;
+/// The share of their time from which cores count as busy, in percent: a client waits for one more piece of work then, as long as the
+/// piece takes. Where half of the time is used, it finds a free core.
+pub const CORES_BUSY_PERCENT: u64 = 90;
+/// Busy cores are free again below this share. What prefetch itself uses lies between.
+pub const CORES_FREE_PERCENT: u64 = 80;
 /// Launches allowed for each demand miss, in quarters of a launch: prefetch adds at most a quarter to the origin's load
 /// (DESIGN "Prefetch").
 pub const PREFETCH_QUARTERS_PER_MISS: i64 = 1;

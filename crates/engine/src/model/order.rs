@@ -53,6 +53,8 @@ hopcache_core::words! {
         /// Half of the origin's slots are in use, the greatest number of prefetches runs, or the origin has no place for
         /// one now.
         OriginBusy = "origin_busy",
+        /// All cores of this node's machine are busy.
+        CoresBusy = "cores_busy",
         /// The origin is away or sheds load, or the store is in trouble.
         Degraded = "degraded",
         /// The lexer or the server says that the statement writes or is not cacheable (I6).

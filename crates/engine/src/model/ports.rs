@@ -48,6 +48,13 @@ pub trait Dice: Send + Sync + 'static {
     fn u64(&self) -> u64;
 }
 
+/// The cores that this node may use.
+pub trait Cores: Send + Sync + 'static {
+    /// Whether nearly all of their time was used lately, by this process or another one. Work that no client waits for takes it from
+    /// others then.
+    fn are_busy(&self) -> bool;
+}
+
 /// What nodes share: entries, leases, invalidations (DESIGN "Lease protocol"). Each method is one
 /// atomic step in the store. Each has the implementation's own deadline and never hangs.
 ///

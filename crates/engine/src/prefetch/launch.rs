@@ -117,7 +117,7 @@ impl Prefetch {
         if self.policy.now().counts_worth() && self.cache.pattern_worths().is_direct(query) {
             return Err(Skip::Direct);
         }
-        self.has_origin_room(order)
+        self.has_room(order)
     }
 
     /// Whether nothing says that the statement is no read.
@@ -153,16 +153,19 @@ impl Prefetch {
         matches!(copy.life(self.context.now()), Life::Fresh(left) if is_nearly_over(left, copy.ttl_ms()))
     }
 
-    /// Whether the origin has anything left over for runs that no client waits for. Asked before anything is
+    /// Whether the origin and this machine have anything left over for runs that no client waits for. Asked before anything is
     /// considered; each order is judged again by the owner of its key.
     pub(super) fn has_room_for_launches(&self) -> bool {
         let origin = &self.origin;
         let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
-        is_well && !self.fetch.is_shedding() && origin.has_spare()
+        is_well && !self.fetch.is_shedding() && origin.has_spare() && !self.cores.are_busy()
     }
 
-    /// A prediction must not take a slot from a request that waits now.
-    fn has_origin_room(&self, order: &Order) -> Result<(), Skip> {
+    /// A prediction must not take a slot or a core from a request that waits now.
+    fn has_room(&self, order: &Order) -> Result<(), Skip> {
+        if self.cores.are_busy() {
+            return Err(Skip::CoresBusy);
+        }
         let origin = &self.origin;
         let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
         if !is_well || self.fetch.is_shedding() {
@@ -334,7 +337,7 @@ impl Gate for LaunchGate<'_> {
     fn open(&self) -> Option<Arc<dyn Provenance>> {
         let decide = || {
             self.prefetch.may_be_read(&self.order.query)?;
-            self.prefetch.has_origin_room(self.order)?;
+            self.prefetch.has_room(self.order)?;
             Ok(self.permit.open(self.order))
         };
         let ticket = self.decision.get_or_init(decide).as_ref().ok()?;

@@ -58,7 +58,7 @@ use crate::invalidate::Invalidate;
 use crate::model::ask::Query;
 use crate::model::context::Context;
 use crate::model::policy::PolicyInForce;
-use crate::model::ports::{Origin, Routing, Spread};
+use crate::model::ports::{Cores, Origin, Routing, Spread};
 use crate::peers::PeerCalls;
 use crate::prefetch::consider::ConsiderQueue;
 use crate::prefetch::feedback::Feedback;
@@ -88,6 +88,7 @@ pub struct Prefetch {
     refresh: Arc<Refresh>,
     origin: Arc<dyn Origin>,
     spread: Arc<dyn Spread>,
+    cores: Arc<dyn Cores>,
     hasher: KeyHasher,
     policy: PolicyInForce,
     run_timeout_ms: Millis,
@@ -107,13 +108,13 @@ type RoomsBelow<'a> = (
 );
 
 /// The ports that prefetch uses itself.
-type OwnPorts<'a> = (&'a Arc<dyn Routing>, &'a Arc<dyn Origin>, Arc<dyn Spread>);
+type OwnPorts<'a> = (&'a Arc<dyn Routing>, &'a Arc<dyn Origin>, Arc<dyn Spread>, Arc<dyn Cores>);
 
 impl Prefetch {
     pub(crate) fn new(
         context: &Context,
         (cache, store, peers, invalidate, fetch, refresh): RoomsBelow<'_>,
-        (routing, origin, spread): OwnPorts<'_>,
+        (routing, origin, spread, cores): OwnPorts<'_>,
         hasher: &KeyHasher,
         in_force: &PolicyInForce,
     ) -> Arc<Self> {
@@ -129,6 +130,7 @@ impl Prefetch {
             refresh: Arc::clone(refresh),
             origin: Arc::clone(origin),
             spread,
+            cores,
             hasher: hasher.clone(),
             policy: in_force.clone(),
             run_timeout_ms: policy.run_timeout_ms,

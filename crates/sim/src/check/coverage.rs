@@ -201,6 +201,7 @@ const fn word_of_skip(skip: Skip) -> &'static str {
         Skip::InFlight => "prefetch skipped: in flight",
         Skip::Budget => "prefetch skipped: budget",
         Skip::OriginBusy => "prefetch skipped: origin busy",
+        Skip::CoresBusy => "prefetch skipped: cores busy",
         Skip::Degraded => "prefetch skipped: degraded",
         Skip::Write => "prefetch skipped: write",
         Skip::Unclassified => "prefetch skipped: unclassified",

@@ -4,6 +4,7 @@
 //! `check` judges what a world records.
 
 pub mod clock;
+pub mod cores;
 pub mod dice;
 pub mod event_log;
 pub(crate) mod gossip_command;
@@ -47,6 +48,7 @@ use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, Times};
 
 use crate::check::record::{Life, Record};
 use crate::world::clock::{SimClock, sim_now, start_clock};
+use crate::world::cores::SimCores;
 use crate::world::dice::SimDice;
 use crate::world::event_log::EventLog;
 use crate::world::listeners::SimulatedListeners;
@@ -167,9 +169,11 @@ impl World {
             process: process.clone(),
             gossip_task: OnceLock::new(),
         });
+        let cores = Arc::new(SimCores::default());
         let ports = Ports {
             clock: Arc::new(SimClock { apart, process: process.clone() }),
             dice: Arc::new(SimDice::new(me.incarnation.0)),
+            cores: Arc::clone(&cores) as Arc<dyn hopcache_engine::ports::Cores>,
             store: Arc::new(store),
             origin: Arc::new(origin),
             peers: Arc::new(peers.clone()),
@@ -194,6 +198,7 @@ impl World {
             events,
             memory,
             line,
+            cores,
             spread,
             gossip_commands: None,
         }

@@ -7,6 +7,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 
 use crate::check::record::Life;
+use crate::world::cores::SimCores;
 use crate::world::event_log::EventLog;
 use crate::world::gossip_command::GossipCommand;
 use crate::world::listeners::SimulatedListeners;
@@ -52,6 +53,8 @@ pub struct NodeHandle {
     pub memory: Arc<MapMemory>,
     /// Its slots at the origin, and the line before them.
     pub line: Option<Arc<NodeQueue>>,
+    /// Its cores.
+    pub cores: Arc<SimCores>,
     /// The node's way to all other nodes at once.
     pub(crate) spread: Arc<SpreadPort>,
     /// The task that announces that the node drains or leaves, if nodes do.

@@ -100,12 +100,16 @@ async fn a_lesson_is_everywhere_within_two_seconds_of_a_busy_world() {
     assert!(observed(&world, ObservationWord::Learned) > 1_500, "it was busy");
 }
 
-/// Observing does not stop for good: after a time without room at the origin, the one session that is left is observed
-/// again, whatever its number is.
+/// Observing does not stop for good: after a time without room at the origin, or with busy cores, the one session that is left is
+/// observed again, whatever its number is.
 #[tokio::test(start_paused = true)]
 async fn the_last_session_is_observed_again() {
-    for is_idle in [false, true] {
+    for (is_idle, has_busy_cores) in [(false, false), (true, false), (false, true)] {
         let world = learning_world(1, 95, &policy());
+        let fill = |is_full: bool| match has_busy_cores {
+            true => world.nodes[0].cores.set_busy(is_full),
+            false => world.origin.set_spare(!is_full),
+        };
         let outcome = ask(&world, 0, &of_session(&world, 0, "alice", ("neo4j", FIRST))).await;
         // The greatest number: the first that is left out.
         let asked = of_session(&world, u8::MAX, "alice", ("neo4j", SECOND));
@@ -113,7 +117,7 @@ async fn the_last_session_is_observed_again() {
             world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
             world.pass(OBSERVATIONS_EVERY_MS + 20).await;
         };
-        world.origin.set_spare(false);
+        fill(true);
         for _ in 0..2 * OBSERVED_FULL_ROUNDS {
             click().await;
         }
@@ -121,14 +125,14 @@ async fn the_last_session_is_observed_again() {
         let before = sent();
         click().await;
         assert_eq!(sent(), before, "one of 16 sessions is observed");
-        world.origin.set_spare(true);
+        fill(false);
         if is_idle {
             world.pass(10_000).await;
         }
         for _ in 0..10 {
             click().await;
         }
-        assert!(sent() > before, "idle: {is_idle}");
+        assert!(sent() > before, "idle: {is_idle}, cores: {has_busy_cores}");
     }
 }
 

@@ -150,6 +150,21 @@ async fn a_busy_origin_is_left_alone() {
     assert_eq!(scene.balanced(0), [5, 0, 0, 0]);
 }
 
+/// Where nearly all cores of a machine are used, a prefetch takes one from a client: none begins, also none that was ordered before.
+#[tokio::test(start_paused = true)]
+async fn busy_cores_are_left_to_clients() {
+    let scene = Scene::alone(6, 8).await;
+    let (cores, runs) = (&scene.world.nodes[0].cores, scene.world.origin.runs());
+    cores.set_busy(true);
+    scene.refuses(0, order(&scene.read(1)), Skip::CoresBusy);
+    cores.set_busy(false);
+    assert_eq!(scene.launch(0, order(&scene.read(2))), Launch::Launched);
+    // Its lease is asked for, and nothing runs yet.
+    cores.set_busy(true);
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!((scene.balanced(0), scene.world.origin.runs()), ([0, 0, 0, 0], runs));
+}
+
 /// No slot is free when the prefetch would begin: it is shed, and no client's answer suffers.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_finds_no_slot_is_wasted_and_shown_to_nobody() {

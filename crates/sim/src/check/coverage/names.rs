@@ -1,7 +1,7 @@
 //! The names that a run over many seeds counts: outcomes, faults, and those that never occur.
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 161] = [
+pub const OUTCOMES: [&str; 162] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -130,6 +130,7 @@ pub const OUTCOMES: [&str; 161] = [
     "prefetch skipped: in flight",
     "prefetch skipped: budget",
     "prefetch skipped: origin busy",
+    "prefetch skipped: cores busy",
     "prefetch skipped: degraded",
     "prefetch skipped: write",
     "prefetch skipped: unclassified",
@@ -220,7 +221,7 @@ pub const FAULTS: [&str; 50] = [
 ];
 
 /// Names that never occur in a seed's world, each with the reason.
-pub const EXCLUDED: [(&str, &str); 20] = [
+pub const EXCLUDED: [(&str, &str); 21] = [
     ("reason transaction", "the Bolt front says so: tests/drivers"),
     ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
@@ -231,6 +232,10 @@ pub const EXCLUDED: [(&str, &str); 20] = [
     ("retry refused", "a node of a seed has no hundred second tries in ten seconds: tests/joined_flights.rs"),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
     ("prefetch skipped: direct", "as `run directly`: tests/direct_runs.rs"),
+    (
+        "prefetch skipped: cores busy",
+        "no schedule fills a machine: tests/prefetch/skips.rs, tests/learning/busy.rs",
+    ),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
     ("read anew, changed", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
     ("read anew, the same", "seeds have fixed TTLs, which checkers know: tests/learned_ttls.rs"),
