@@ -122,7 +122,6 @@ impl Settings {
             ..read.refresh.clone()
         };
         self.prefetch = super::PrefetchSection {
-            depth: self.prefetch.depth,
             max_patterns: self.prefetch.max_patterns,
             fallback_sessions: self.prefetch.fallback_sessions,
             ..read.prefetch.clone()

@@ -78,6 +78,15 @@ impl AnchorForm {
         Some(found)
     }
 
+    /// The label, the key and the parameter of the first equality, if it is one with a parameter.
+    #[must_use]
+    pub fn parameter(&self) -> Option<(&Name, &Name, &str)> {
+        match self.equalities.first()? {
+            Equality { label, key, value: Operated::Parameter(name) } => Some((label, key, name)),
+            Equality { value: Operated::Literal(_), .. } => None,
+        }
+    }
+
     /// The anchor of a run with these parameters (one PackStream map), if it certainly has one.
     #[must_use]
     pub fn with(&self, params: &[u8]) -> Option<Anchor> {

@@ -10,6 +10,7 @@
 //! | [`forms`] | which texts share an answer, or a pattern |
 //! | [`statement`] | all of that which the request path needs, from one pass over the tokens |
 //! | [`anchor`] | which graph node a read starts from |
+//! | [`shown_nodes`] | which graph nodes a result names |
 //! | [`tags`] | what a read depends on, and what a write touches |
 //!
 //! Everything here is a function of its arguments, as in `hopcache_core`: no clock, no dice, no sockets.
@@ -21,6 +22,7 @@ pub mod functions;
 pub mod lexer;
 pub mod limits;
 mod procedures;
+pub mod shown_nodes;
 pub mod statement;
 pub mod syntax;
 pub mod tags;

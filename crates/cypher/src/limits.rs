@@ -17,5 +17,7 @@ pub const SHARED_TOKENS_MAX: usize = 1_024;
 pub const SHARED_NESTING_MAX: usize = 32;
 /// Longest value of an anchor, in bytes of PackStream: identifiers are short, and several questions wait in memory.
 pub const ANCHOR_VALUE_BYTES_MAX: usize = 1 << 10;
+/// Places of a row that name nodes. They are kept for each known text.
+pub const SHOWN_NODES_MAX: usize = 16;
 /// Equalities of a text of which one may be its anchor. They are kept for each known text.
 pub const ANCHOR_EQUALITIES_MAX: usize = 16;

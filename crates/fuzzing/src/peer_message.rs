@@ -327,6 +327,7 @@ fn sample_inspection(draw: &mut Draw<'_>) -> Inspection {
     let copy = CopyRefreshFacts { facts, left_ms: Millis(900), plan: Plan::default() };
     let prefetched = PrefetchedView {
         because: draw.text(),
+        steps_left: 1,
         by: holder().node,
         kind: CandidateKind::Template,
         p: 0.5,

@@ -10,7 +10,9 @@
 //!
 //! with w = [`EXACT_PRIOR_WEIGHT`] and a prior of 0 if no template predicts the query.
 
-use hopcache_core::limits::EXACT_PRIOR_WEIGHT;
+use hopcache_core::limits::{
+    EXACT_PRIOR_WEIGHT, NEIGHBOUR_PRIOR, NEIGHBOUR_PRIOR_WEIGHT, NEIGHBOUR_ROW_SHARE,
+};
 
 /// Probability that a query follows. It did so `seen` times in `sightings` (both decayed), and templates predict it
 /// with `prior`.
@@ -24,6 +26,13 @@ pub fn posterior(seen: f64, sightings: f64, prior: f64) -> f64 {
 #[must_use]
 pub fn prior_above(p: f64, sightings: f64) -> f64 {
     p * (sightings + EXACT_PRIOR_WEIGHT) / EXACT_PRIOR_WEIGHT
+}
+
+/// Probability that a node which this row of a result names is asked for next, if that was never seen in so many sightings.
+#[must_use]
+pub fn of_neighbour(row: u8, sightings: f64) -> f64 {
+    let prior = NEIGHBOUR_PRIOR * NEIGHBOUR_ROW_SHARE.powi(i32::from(row));
+    prior * NEIGHBOUR_PRIOR_WEIGHT / (NEIGHBOUR_PRIOR_WEIGHT + sightings.max(0.0))
 }
 
 #[cfg(test)]
@@ -42,6 +51,13 @@ mod tests {
         assert!(pays(1.0, 1.0, 0.1), "what a template foresees too has to be seen once");
         assert!(pays(0.0, 0.0, 0.3) && pays(0.0, 0.5, 0.3), "what was not looked at is as the template says");
         assert!(!pays(0.0, 1.0, 0.3) && !pays(0.0, 12.0, 0.9), "the template is wrong of this query");
+    }
+
+    #[test]
+    fn the_first_neighbours_pay_until_sessions_do_not_ask_for_them() {
+        let pays = |row, sightings| Prices::of(50.0, 0.0).pays(of_neighbour(row, sightings));
+        assert!((0..4).all(|row| pays(row, 0.0)) && !pays(4, 0.0));
+        assert!(pays(0, 15.0) && !pays(1, 15.0) && !pays(0, 16.0));
     }
 
     proptest! {

@@ -96,6 +96,12 @@ impl Fields {
         self.rows
     }
 
+    /// The name of a column, by its number from zero.
+    #[must_use]
+    pub fn column(&self, at: usize) -> Option<&str> {
+        self.columns.get(at).map(|name| &**name)
+    }
+
     /// The scalar of a row at that place.
     #[must_use]
     pub fn value(&self, row: u8, column: &str, path: &[Box<str>]) -> Option<&[u8]> {

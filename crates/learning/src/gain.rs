@@ -15,6 +15,8 @@ hopcache_core::words! {
         Exact = "exact",
         /// A template, bound to parameters and result of the query asked.
         Template = "template",
+        /// A query for a node that the result names, before anything was learned.
+        Neighbour = "neighbour",
         /// A cached entry of the same anchor that is about to expire.
         Overlap = "overlap",
     }

@@ -26,7 +26,7 @@ pub mod fields;
 pub mod form;
 pub mod gain;
 pub mod in_vain;
-mod params;
+pub mod params;
 pub mod precision;
 mod pull;
 mod pull_budget;

@@ -41,9 +41,6 @@ pub async fn serve(loaded: LoadedConfig, is_json: bool) -> anyhow::Result<()> {
     let hangup = Hangup::listen().context("signals")?;
     let _logging = hopcache_ops::logging::start(&loaded.settings.log)?;
     warn_of(&loaded.unused);
-    if let Some(warning) = loaded.settings.prefetch.warning() {
-        tracing::warn!("{warning}");
-    }
     let mut settings = loaded.settings;
     hopcache_net::descriptors::raise();
     settings.node.connections_max = hopcache_net::descriptors::clients_max(settings.node.connections_max);

@@ -236,6 +236,7 @@ async fn nothing_is_prefetched_that_would_be_run_directly() {
             form: FormId(7),
             kind: CandidateKind::Template,
             p: 0.6,
+            steps_left: 0,
             by: node_name(0).unwrap(),
         })
     };

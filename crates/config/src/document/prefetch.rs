@@ -15,8 +15,10 @@ pub struct PrefetchSection {
     #[schemars(range(min = 0, max = 64))]
     #[schemars(extend("x-reload" = true))]
     pub max_queries: u32,
-    /// Without effect: the same query for the nodes of a result was a candidate once, and templates predict it better.
+    /// Steps of typed neighbours: nodes that a result names by label and key (`f.slug` of a `(f:Film)`) are asked for by the
+    /// patterns that usually ask for them, until sessions have shown what follows. 0: none, and none without `template` in `kinds`.
     #[schemars(range(min = 0, max = 16))]
+    #[schemars(extend("x-reload" = true))]
     pub depth: u32,
     /// Largest number of patterns whose successors are kept.
     #[schemars(range(min = 1, max = PATTERNS_MAX))]
@@ -49,16 +51,6 @@ impl Default for PrefetchSection {
             kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],
             fallback_sessions: true,
         }
-    }
-}
-
-impl PrefetchSection {
-    /// A sentence for the log if `depth` was set.
-    #[must_use]
-    pub fn warning(&self) -> Option<&'static str> {
-        (self.depth != Self::default().depth).then_some(
-            "prefetch.depth has no effect any more, templates predict the same queries: delete the line",
-        )
     }
 }
 

@@ -119,5 +119,20 @@ pub const ORDERED_MAX: usize = 4_096;
 pub const CANDIDATES_MAX: usize = 32;
 /// The assumed probability that a recent query of the same anchor is asked again before its entry expires.
 pub const OVERLAP_PRIOR: f64 = 0.3;
+/// The assumed probability that a node which the first row of a result names is asked for next: three to two against two of its
+/// patterns. Experience corrects it.
+pub const NEIGHBOUR_PRIOR: f64 = 0.5;
+/// The probability of each further row, as a share of that of the row before it: the fourth row is the last that pays at an idle origin.
+pub const NEIGHBOUR_ROW_SHARE: f64 = 0.8;
+/// The weight of that assumption, in sightings of the pattern in sessions: so many without the neighbour halve it, below what pays.
+pub const NEIGHBOUR_PRIOR_WEIGHT: f64 = 16.0;
+/// Labels whose patterns a node remembers, of all databases and users together.
+pub const NEIGHBOUR_LABELS_MAX: usize = 512;
+/// Patterns that are remembered of one label: a page asks about five statements for a node.
+pub const NEIGHBOURS_OF_LABEL_MAX: usize = 8;
+/// Patterns that are asked for the nodes of one result: the first statements of a page. Templates know the others.
+pub const NEIGHBOUR_PATTERNS_MAX: usize = 4;
+/// What is kept of a pattern's count with each request for its label: the last 50 or so count.
+pub const NEIGHBOUR_ASKED_KEPT: f32 = 0.98;
 /// How long the answer to a pull may take.
 pub const PULL_MS: u64 = 1_000;

@@ -26,6 +26,8 @@ pub struct Order {
     pub kind: CandidateKind,
     /// The probability that it will be asked, according to its launcher, before calibration.
     pub p: f64,
+    /// How many steps of typed neighbours may follow its result.
+    pub steps_left: u8,
     /// The node that launched it.
     pub by: NodeName,
 }

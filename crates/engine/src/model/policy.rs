@@ -159,6 +159,8 @@ pub struct PrefetchPolicy {
     pub is_on: bool,
     /// The greatest number of candidates launched for one request.
     pub queries_max: u32,
+    /// Steps of typed neighbours; 0: none.
+    pub neighbour_steps_max: u8,
     /// Patterns whose successors are learned.
     pub patterns_max: u32,
     /// Whether nodes share their lessons.
@@ -188,6 +190,7 @@ impl PrefetchPolicy {
     pub const OFF: Self = Self {
         is_on: false,
         queries_max: 4,
+        neighbour_steps_max: 1,
         patterns_max: PATTERNS_DEFAULT,
         is_gossiped: true,
         kinds: Kinds::ALL,

@@ -9,11 +9,12 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use bytes::Bytes;
 use hopcache_core::result::StatementKind;
 use hopcache_core::tags::{Depends, NeedClasses, NeedsShape, TagId, Viewer};
-use hopcache_cypher::anchor::{Anchor, AnchorForm};
+use hopcache_cypher::anchor::{Anchor, AnchorForm, Name};
 use hopcache_cypher::checks::calls::{may_be_in_batches, may_call_procedure};
 use hopcache_cypher::checks::graphs::may_name_graph;
 use hopcache_cypher::checks::rights::may_change_rights;
 use hopcache_cypher::checks::writing::may_write;
+use hopcache_cypher::shown_nodes::{ShownNode, shown_nodes};
 use hopcache_cypher::tags::anchored::{AnchoredWrite, ReadShape};
 use hopcache_cypher::tags::{Volatility, WriteEffects};
 use hopcache_cypher::verdict::calls_known_functions;
@@ -31,6 +32,7 @@ pub struct TextFacts {
     reads_with_tokens: OnceLock<TextReads>,
     writes: OnceLock<TextWrites>,
     anchor: OnceLock<AnchorForm>,
+    shown_nodes: OnceLock<Vec<ShownNode>>,
     word: KnownWord,
     in_vain: ConsideredInVain,
 }
@@ -150,6 +152,7 @@ impl TextFacts {
             reads_with_tokens: OnceLock::new(),
             writes: OnceLock::new(),
             anchor: OnceLock::new(),
+            shown_nodes: OnceLock::new(),
             word: KnownWord::default(),
             in_vain: ConsideredInVain::default(),
         }
@@ -230,7 +233,21 @@ impl TextFacts {
 
     /// The graph node that a read with these parameters (one PackStream map) starts from.
     pub(crate) fn anchor(&self, params: &[u8]) -> Option<Anchor> {
-        self.anchor.get_or_init(|| AnchorForm::of(&self.text)).with(params)
+        self.anchor_form().with(params)
+    }
+
+    /// The label and the key by which a read finds the graph node that it starts from, and the parameter with the value of the key.
+    pub(crate) fn anchor_parameter(&self) -> Option<(&Name, &Name, &str)> {
+        self.anchor_form().parameter()
+    }
+
+    fn anchor_form(&self) -> &AnchorForm {
+        self.anchor.get_or_init(|| AnchorForm::of(&self.text))
+    }
+
+    /// The nodes that an answer names.
+    pub(crate) fn shown_nodes(&self) -> &[ShownNode] {
+        self.shown_nodes.get_or_init(|| shown_nodes(&self.text))
     }
 
     fn writes(&self) -> &TextWrites {

@@ -1,4 +1,4 @@
-//! Answered queries, and misses that run, which wait to be considered, and the gate before them. It decides nothing: `consider` says how many more
+//! Answered queries, misses that run, and neighbours that were read ahead, which wait to be considered, and the gate before them. It decides nothing: `consider` says how many more
 //! are let in.
 //!
 //! A query that waits keeps the message that it came in. At a busy node most queries would wait for nothing, and what they
@@ -35,6 +35,8 @@ pub(super) enum Moment {
     Ran,
     /// A hit was answered: what follows it is mostly cached too.
     Hit,
+    /// It was read ahead, as a typed neighbour. So many more steps may follow.
+    Ahead(u8),
 }
 
 impl AnsweredQuery {
@@ -50,6 +52,11 @@ impl AnsweredQuery {
             Self::Read(_, _, moment) => *moment,
             Self::Forwarded(_) => Moment::Hit,
         }
+    }
+
+    /// Whether a client has its answer.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self.moment(), Moment::Ran | Moment::Hit)
     }
 
     /// Whether its answer is still to come.
@@ -121,11 +128,11 @@ impl AnsweredQueries {
         if self.queue.try_send(answered()).is_ok() { PushOutcome::Waits } else { PushOutcome::NoRoom }
     }
 
-    /// Lets in a miss that begins to run, if all are let in and the queue has room. It is not counted.
-    pub(super) fn push_run(&self, query: &Arc<Query>, rendering: RenderingId) {
+    /// Lets in a query that no client has an answer to, if all are let in and the queue has room. It is not counted.
+    pub(super) fn push_silently(&self, query: &Arc<Query>, rendering: RenderingId, moment: Moment) {
         // A gate that counts is a busy node's: it has places for answers only.
         if self.wanted.load(Ordering::Relaxed) > usize::MAX / 2 {
-            let _ = self.queue.try_send(AnsweredQuery::Read(Arc::clone(query), rendering, Moment::Runs));
+            let _ = self.queue.try_send(AnsweredQuery::Read(Arc::clone(query), rendering, moment));
         }
     }
 

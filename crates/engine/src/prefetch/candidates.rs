@@ -4,6 +4,8 @@
 //! A template whose parameters come from parameters alone gives the whole next query, so what follows that one can be said at once,
 //! and so on for [`STEPS_AHEAD_MAX`] steps: a page's first statement names all those that a page asks for the same thing.
 
+use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,7 +37,8 @@ type KnownForm<'a> = (Arc<(RealmTag, Form)>, &'a Prediction);
 impl Prefetch {
     /// What may follow this query.
     pub(super) fn candidates_of(&self, before: &Antecedent) -> Candidates {
-        let kinds = self.policy.now().prefetch.kinds;
+        let policy = self.policy.now();
+        let kinds = policy.prefetch.kinds;
         let mut all = Vec::new();
         let mut lacks_fields = false;
         let threshold = Prices::of(f64::NAN, 0.0).threshold();
@@ -46,26 +49,42 @@ impl Prefetch {
             let model = self.learning.model.lock();
             (model.outlook(pattern, now), model.outlook(query, now).filter(|_| kinds.exact))
         };
-        let of_pattern = of_pattern.filter(|_| kinds.template);
+        let sightings = of_pattern.as_ref().map_or(0.0, |outlook| outlook.seen);
+        // What no client has asked leads to neighbours alone.
+        let is_ahead = matches!(before.moment, Moment::Ahead(_));
+        let of_pattern = of_pattern.filter(|_| kinds.template && !is_ahead);
+        let of_query = of_query.filter(|_| !is_ahead);
+        let fields = LazyCell::new(|| self.fields_before(before));
         let may_be_soon = |each: &Prediction| each.p > threshold / 2.0;
         let mut may_follow =
             of_pattern.as_ref().is_some_and(|outlook| outlook.successors.iter().any(may_be_soon))
                 || of_query.as_ref().is_some_and(|outlook| !outlook.successors.is_empty());
-        if let Some(outlook) = of_pattern {
-            let forms = self.forms_of(before.statement.realm, &outlook.successors);
+        let forms =
+            of_pattern.as_ref().map(|outlook| self.forms_of(before.statement.realm, &outlook.successors));
+        let forms = forms.unwrap_or_default();
+        if !forms.is_empty() {
             // A template that no exact count supports, and that cannot pay even at an idle origin, is not bound.
             let p_min = match &of_query {
                 Some(exact) if !exact.successors.is_empty() => 0.0,
                 Some(exact) => prior_above(threshold, exact.seen),
                 None => threshold,
             };
-            lacks_fields = self.templates(before, (&forms, p_min), &mut all);
+            lacks_fields = templates(before, (&forms, p_min), &fields, &mut all);
         }
         if let Some(outlook) = of_query {
             let forms = self.forms_of(before.statement.realm, &outlook.successors);
             exact((query, outlook.seen), forms, &mut all);
         }
         self.steps_ahead(before, threshold, &mut all);
+        if policy.prefetch.neighbour_steps_max > 0 && kinds.template {
+            let taught = forms.iter().map(|(known, _)| known.1.statement()).collect();
+            let neighbours = self.neighbours(before, (sightings, &taught, threshold), &fields, &mut all);
+            may_follow |= neighbours.may_follow;
+            lacks_fields |= neighbours.lacks_fields;
+        }
+        if is_ahead {
+            return Candidates { all, may_follow, lacks_fields };
+        }
         if kinds.overlap {
             may_follow |= self.overlaps(before, &mut all);
         }
@@ -157,51 +176,58 @@ impl Prefetch {
         known.collect()
     }
 
-    /// Returns whether a likely template needs fields that this node does not know.
-    fn templates(
-        &self,
-        before: &Antecedent,
-        (forms, p_min): (&[KnownForm<'_>], f64),
-        all: &mut Vec<Candidate>,
-    ) -> bool {
-        let p_of = |form: &Form| forms.iter().find(|(other, _)| other.1 == *form).map(|(_, each)| each.p);
-        // Reading them takes some microseconds, and most templates need none.
-        let is_likely = |each: &Prediction| each.p > p_min;
-        let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
-        // A run brings new fields: those of the copy that it replaces are not the ones that the client will see.
-        let is_known = needs_fields && before.moment != Moment::Runs;
-        let fields = if is_known { self.fields_known(&before.query.key) } else { None };
-        let lacks_fields = needs_fields && fields.is_none();
+    /// The fields of the answer, if this node knows them. A run brings new ones: those of the copy that it replaces are not the ones that
+    /// the client will see.
+    fn fields_before(&self, before: &Antecedent) -> Option<Arc<Fields>> {
+        let fields = self.fields_known(&before.query.key).filter(|_| before.moment != Moment::Runs)?;
         // Not those of the query: a query whose reading another node has told does not name them.
         let columns = before.statement.read.shared.as_ref().map(|shared| shared.columns().as_ref());
-        let fields = fields.as_deref().map(|fields| fields.named(columns));
-        let fields = fields.as_deref();
-        for (known, prediction) in forms {
-            let form = &known.1;
-            if matches!(form, Form::Exact { .. }) || !is_likely(prediction) {
-                continue;
-            }
-            let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
-            let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
-            let statement: Arc<str> = Arc::from(form.statement());
-            for bound in form.bind(&before.query.params, fields) {
-                let p = if form.is_each() {
-                    p_of_row(prediction.p, p_first, (bound.row, rows))
-                } else {
-                    prediction.p
-                };
-                all.push(Candidate {
-                    statement: Arc::clone(&statement),
-                    params: bound.params.into(),
-                    source: SourceId::Pattern(before.statement.pattern),
-                    form: prediction.form,
-                    kind: CandidateKind::Template,
-                    p,
-                });
-            }
-        }
-        lacks_fields
+        Some(match fields.named(columns) {
+            Cow::Borrowed(_) => fields,
+            Cow::Owned(named) => Arc::new(named),
+        })
     }
+}
+
+/// The fields of the answer, read when they are first needed: that takes some microseconds, and most templates need none.
+pub(super) type LazyFields<F> = LazyCell<Option<Arc<Fields>>, F>;
+
+/// Returns whether a likely template needs fields that this node does not know.
+fn templates<F: FnOnce() -> Option<Arc<Fields>>>(
+    before: &Antecedent,
+    (forms, p_min): (&[KnownForm<'_>], f64),
+    fields: &LazyFields<F>,
+    all: &mut Vec<Candidate>,
+) -> bool {
+    let p_of = |form: &Form| forms.iter().find(|(other, _)| other.1 == *form).map(|(_, each)| each.p);
+    let is_likely = |each: &Prediction| each.p > p_min;
+    let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
+    let fields = if needs_fields { fields.as_deref() } else { None };
+    for (known, prediction) in forms {
+        let form = &known.1;
+        if matches!(form, Form::Exact { .. }) || !is_likely(prediction) {
+            continue;
+        }
+        let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
+        let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
+        let statement: Arc<str> = Arc::from(form.statement());
+        for bound in form.bind(&before.query.params, fields) {
+            let p = if form.is_each() {
+                p_of_row(prediction.p, p_first, (bound.row, rows))
+            } else {
+                prediction.p
+            };
+            all.push(Candidate {
+                statement: Arc::clone(&statement),
+                params: bound.params.into(),
+                source: SourceId::Pattern(before.statement.pattern),
+                form: prediction.form,
+                kind: CandidateKind::Template,
+                p,
+            });
+        }
+    }
+    needs_fields && fields.is_none()
 }
 
 /// The queries that followed this very query, of `source`, which was seen so often. They are judged together with the

@@ -36,6 +36,7 @@ use tokio::task::yield_now;
 
 use crate::model::ask::Ask;
 use crate::model::event::ObservationWord;
+use crate::model::order::Order;
 use crate::model::outcome::Class;
 use crate::peers::message::ForwardedAsk;
 use crate::prefetch::Prefetch;
@@ -43,6 +44,7 @@ use crate::prefetch::anchors::Anchors;
 use crate::prefetch::answered::{AnsweredQueries, AnsweredQuery, Moment, PushOutcome, round_of};
 use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::candidates::Candidates;
+use crate::prefetch::neighbours::Neighbours;
 use crate::prefetch::orders::RoundOfOrders;
 use crate::prefetch::recent_keys::RecentKeys;
 
@@ -51,6 +53,7 @@ pub(super) struct ConsiderQueue {
     answered: AnsweredQueries,
     considered: RecentKeys,
     pub(super) anchors: Mutex<Anchors>,
+    pub(super) neighbours: Neighbours,
     /// Bounds the questions for fields of near copies.
     asking: Arc<Semaphore>,
 }
@@ -61,6 +64,7 @@ impl ConsiderQueue {
             answered: AnsweredQueries::new(),
             considered: RecentKeys::new(CONSIDERED_MAX, Millis(CONSIDERED_KEPT_MS)),
             anchors: Mutex::new(Anchors::new()),
+            neighbours: Neighbours::new(),
             asking: Arc::new(Semaphore::new(NEAR_FIELDS_ASKED_AT_A_TIME)),
         }
     }
@@ -70,9 +74,9 @@ impl ConsiderQueue {
         self.answered.waiting()
     }
 
-    /// Remembered keys and anchors.
+    /// Remembered keys, anchors and labels.
     pub(super) fn len(&self) -> usize {
-        self.considered.len() + self.anchors.lock().len()
+        self.considered.len() + self.anchors.lock().len() + self.neighbours.len()
     }
 }
 
@@ -102,7 +106,15 @@ impl Prefetch {
     pub(crate) fn runs_here(&self, ask: &Ask) {
         let is_long = ask.query.statement.len() + ask.query.params.len() > OBSERVED_QUERY_BYTES_MAX;
         if self.is_considering() && !is_long && ask.query.facts().in_vain().is_due(self.context.now()) {
-            self.learning.considering.answered.push_run(&ask.query, ask.rendering);
+            self.learning.considering.answered.push_silently(&ask.query, ask.rendering, Moment::Runs);
+        }
+    }
+
+    /// A prefetch has ended. Its typed neighbours may be a further step.
+    pub(super) fn read_ahead(&self, order: &Order) {
+        if order.steps_left > 0 && self.is_considering() {
+            let answered = &self.learning.considering.answered;
+            answered.push_silently(&order.query, order.rendering, Moment::Ahead(order.steps_left));
         }
     }
 
@@ -147,7 +159,7 @@ impl Prefetch {
             let Some(round) = round else { return pending().await };
             let turned_away = answered.take_turned_away();
             self.note_observed(ObservationWord::Unconsidered, turned_away);
-            let came = round.iter().filter(|answered| !answered.runs()).count() + turned_away;
+            let came = round.iter().filter(|each| each.is_answer()).count() + turned_away;
             let has_room = self.has_room_for_launches();
             let of_time = if is_busy { came } else { lately.with(came, self.context.now()) };
             is_busy = came > 0 && (!has_room || is_much(of_time, is_busy));
@@ -158,7 +170,7 @@ impl Prefetch {
             if has_room {
                 self.consider_round(round).await;
             } else {
-                let answered = round.iter().filter(|answered| !answered.runs()).count();
+                let answered = round.iter().filter(|each| each.is_answer()).count();
                 self.note_observed(ObservationWord::Unconsidered, answered);
             }
         }
@@ -203,13 +215,17 @@ impl Prefetch {
             if before.moment == Moment::Hit && !before.statement.after_hits.is_due() {
                 continue;
             }
+            let is_ahead = matches!(before.moment, Moment::Ahead(_));
+            if !is_ahead {
+                self.learning.considering.neighbours.note(&before);
+            }
             let candidates = self.candidates_of(&before);
             // The answer of a run brings nothing new, unless its fields are needed.
             if runs && !candidates.lacks_fields {
                 let considered = &self.learning.considering.considered;
                 considered.is_first(&before.query.key, self.context.now());
             }
-            if !(runs && candidates.lacks_fields) {
+            if !is_ahead && !(runs && candidates.lacks_fields) {
                 before.query.facts().in_vain().note(candidates.may_follow);
             }
             match candidates {

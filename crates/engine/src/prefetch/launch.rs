@@ -217,6 +217,7 @@ impl Prefetch {
         };
         let result = self.fetch.keep(&leader, &job, (result, commit)).await;
         self.fetch.land(leader, &job, result);
+        self.read_ahead(&order);
     }
 
     /// Any run may find that the server refuses to give the old value now. Then no later outage may bring it back

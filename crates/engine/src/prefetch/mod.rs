@@ -9,6 +9,7 @@
 //! | `answered` | nothing: answered queries that wait to be considered, and their gate |
 //! | `orders` | which orders travel together |
 //! | `candidate`, `statements`, `recent_keys` | nothing: they hold candidates, or remember readings of texts, and keys of the last moment |
+//! | `neighbours` | which queries find the nodes that a result names, before anything was learned |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
 //! | `tickets` | how each launch ended; it calls the [`Learner`] |
@@ -17,7 +18,8 @@
 //! | `learned`, `search`, `flush` | which lessons operators see, and which copies they may drop |
 //!
 //! No client ever waits for anything here or sees anything of it. A failed prefetch leaves the requests that joined it
-//! as if it had not been there. A prefetch is no request: it is not observed, so no prefetch causes another.
+//! as if it had not been there. A prefetch is no request: it is not observed, so no prefetch causes another (but for the steps of typed
+//! neighbours that `prefetch.depth` allows).
 //!
 //! A message is answered from this node's memory at once. Questions to other nodes are asked in tasks of their own, so
 //! that a question between nodes never waits for another one (promise I8).
@@ -32,6 +34,7 @@ mod fields;
 mod flush;
 mod launch;
 mod learned;
+mod neighbours;
 mod observe;
 mod orders;
 mod recent_keys;

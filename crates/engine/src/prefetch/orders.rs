@@ -11,6 +11,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::gain::CandidateKind;
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -139,10 +140,20 @@ impl Prefetch {
             form: candidate.form,
             kind: candidate.kind,
             p: candidate.p,
+            steps_left: self.steps_after(before, candidate.kind),
             by: self.context.node().clone(),
         };
         let after_hit = (before.moment == Moment::Hit).then(|| Arc::clone(&before.statement));
         orders.push((order, ExpectedGain { after_hit, gain_ms }));
+    }
+
+    /// How many steps of neighbours may follow a candidate's answer. What else is read ahead leads to nothing.
+    fn steps_after(&self, before: &Antecedent, kind: CandidateKind) -> u8 {
+        match (kind, before.moment) {
+            (CandidateKind::Neighbour, Moment::Ahead(steps_left)) => steps_left.saturating_sub(1),
+            (CandidateKind::Neighbour, _) => self.policy.now().prefetch.neighbour_steps_max.saturating_sub(1),
+            _ => 0,
+        }
     }
 
     /// Sends the orders of a round, each message in a task of its own. Own keys need no message.

@@ -11,6 +11,7 @@ fn order() -> Order {
         form: FormId(99),
         kind: CandidateKind::Overlap,
         p: 0.75,
+        steps_left: 1,
         by: node_b(),
     }
 }

@@ -89,6 +89,7 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
     PrefetchPolicy {
         is_on: prefetch.enabled,
         queries_max: prefetch.max_queries,
+        neighbour_steps_max: u8::try_from(prefetch.depth).unwrap_or(u8::MAX),
         patterns_max: prefetch.max_patterns,
         is_gossiped: prefetch.gossip,
         kinds: Kinds {
@@ -172,10 +173,7 @@ mod tests {
         ] {
             assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
-        // INTERFACE names the key, so it is read.
-        let warning = |set: &str| settings_with(set).prefetch.warning();
-        assert!(warning("prefetch.depth=2").is_some_and(|text| text.contains("no effect")));
-        assert_eq!(warning("prefetch.depth=1"), None);
+        assert_eq!(of(&["prefetch.depth=0"]).unwrap().neighbour_steps_max, 0);
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template and overlap"), "{refused}");
         let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();

@@ -4,6 +4,7 @@
 mod batches;
 mod busy;
 mod max_queries;
+mod neighbours;
 mod pages;
 
 use hopcache_core::limits::{

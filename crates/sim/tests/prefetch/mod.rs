@@ -196,6 +196,7 @@ fn order_of(ask: &Ask, kind: CandidateKind) -> Order {
         form: FORM,
         kind,
         p: 0.6,
+        steps_left: 0,
         by: node_name(0).unwrap(),
     }
 }

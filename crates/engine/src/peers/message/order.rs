@@ -28,6 +28,7 @@ pub struct SentOrder {
     form: FormId,
     kind: CandidateKind,
     p: f64,
+    steps_left: u8,
     by: NodeName,
     #[serde(with = "piece")]
     query: Bytes,
@@ -37,9 +38,9 @@ impl SentOrder {
     /// An order for the owner of its key.
     #[must_use]
     pub fn of(order: &Order) -> Self {
-        let Order { ref query, rendering, source, form, kind, p, ref by } = *order;
+        let Order { ref query, rendering, source, form, kind, p, steps_left, ref by } = *order;
         let sent = to_bytes(&SentQuery::of(query)).into();
-        Self { key: query.key, rendering, source, form, kind, p, by: by.clone(), query: sent }
+        Self { key: query.key, rendering, source, form, kind, p, steps_left, by: by.clone(), query: sent }
     }
 
     /// The candidate's key, as the sender states it.
@@ -58,7 +59,7 @@ impl SentOrder {
 
     /// As [`SentOrder::read`]; `read` makes the query of its parts.
     pub(crate) fn read_by(&self, read: impl FnOnce(QueryParts) -> Query) -> Result<Order, BadMessage> {
-        let Self { key, rendering, source, form, kind, p, ref by, .. } = *self;
+        let Self { key, rendering, source, form, kind, p, steps_left, ref by, .. } = *self;
         if !(0.0..=1.0).contains(&p) {
             return Err(BadMessage::Form("probability"));
         }
@@ -67,6 +68,6 @@ impl SentOrder {
         if query.key != key {
             return Err(BadMessage::Key);
         }
-        Ok(Order { query: Arc::new(query), rendering, source, form, kind, p, by: by.clone() })
+        Ok(Order { query: Arc::new(query), rendering, source, form, kind, p, steps_left, by: by.clone() })
     }
 }

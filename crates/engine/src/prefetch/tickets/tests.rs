@@ -40,6 +40,7 @@ fn order() -> Order {
         form: FormId(2),
         kind: CandidateKind::Exact,
         p: 0.5,
+        steps_left: 0,
         by: NodeName::new("node-a").unwrap(),
     }
 }
