@@ -215,18 +215,9 @@ impl Prefetch {
             if before.moment == Moment::Hit && !before.statement.after_hits.is_due() {
                 continue;
             }
-            let is_ahead = matches!(before.moment, Moment::Ahead(_));
-            if !is_ahead {
-                self.learning.considering.neighbours.note(&before);
-            }
             let candidates = self.candidates_of(&before);
-            // The answer of a run brings nothing new, unless its fields are needed.
-            if runs && !candidates.lacks_fields {
-                let considered = &self.learning.considering.considered;
-                considered.is_first(&before.query.key, self.context.now());
-            }
-            if !is_ahead && !(runs && candidates.lacks_fields) {
-                before.query.facts().in_vain().note(candidates.may_follow);
+            if !matches!(before.moment, Moment::Ahead(_)) {
+                self.note_considered(&before, &candidates);
             }
             match candidates {
                 Candidates { all, .. } if runs => self.add_orders(&mut orders, &before, all),
@@ -238,6 +229,20 @@ impl Prefetch {
         }
         self.send_orders(orders);
         self.consider_near(without_fields);
+    }
+
+    /// A query of a client was considered.
+    fn note_considered(&self, before: &Antecedent, candidates: &Candidates) {
+        let considering = &self.learning.considering;
+        considering.neighbours.note(before);
+        let runs = before.moment == Moment::Runs;
+        // The answer of a run brings nothing new, unless its fields are needed.
+        if runs && !candidates.lacks_fields {
+            considering.considered.is_first(&before.query.key, self.context.now());
+        }
+        if !runs || !candidates.lacks_fields {
+            before.query.facts().in_vain().note(candidates.may_follow);
+        }
     }
 
     fn add_orders(&self, orders: &mut RoundOfOrders, before: &Antecedent, candidates: Vec<Candidate>) {

@@ -51,8 +51,11 @@ struct Neighbour {
     pattern: AnchoredPattern,
 }
 
+/// A label, as one principal asks for it in one database.
+type LabelPlace = (RealmTag, Box<str>);
+
 /// The patterns of each label.
-pub(super) struct Neighbours(Mutex<LruCache<(RealmTag, Box<str>), Vec<AnchoredPattern>>>);
+pub(super) struct Neighbours(Mutex<LruCache<LabelPlace, Vec<AnchoredPattern>>>);
 
 impl Neighbours {
     pub(super) fn new() -> Self {

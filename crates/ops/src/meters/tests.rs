@@ -156,7 +156,7 @@ proptest! {
 fn prefetches_add_up() {
     let meters = meters();
     let note = |event| meters.note(Event::Prefetch(event));
-    let [exact, template, overlap] = CandidateKind::ALL;
+    let [exact, template, _, overlap] = CandidateKind::ALL;
     let ends = [
         (PrefetchWord::Used(exact), exact, 5),
         (PrefetchWord::Late(template), template, 3),
