@@ -327,7 +327,6 @@ fn sample_inspection(draw: &mut Draw<'_>) -> Inspection {
     let copy = CopyRefreshFacts { facts, left_ms: Millis(900), plan: Plan::default() };
     let prefetched = PrefetchedView {
         because: draw.text(),
-        steps_left: 1,
         by: holder().node,
         kind: CandidateKind::Template,
         p: 0.5,
@@ -356,6 +355,7 @@ fn questions(draw: &mut Draw<'_>) -> Vec<Question> {
         form: FormId(draw.number()),
         kind: CandidateKind::Overlap,
         p: 0.75,
+        steps_left: 1,
         by: holder().node,
     };
     let sender = SenderClock { node: OriginTag(draw.number()), life: Incarnation(draw.number()) };
