@@ -148,6 +148,12 @@ impl Node {
         self.life().1.as_ref().map(Process::id).with_context(|| format!("{} does not run", self.name))
     }
 
+    /// Writes other lines into its configuration, which a reload takes.
+    pub fn change_config(&self, lines: &str, others: &str) -> anyhow::Result<()> {
+        let config = std::fs::read_to_string(&self.config)?.replace(lines, others);
+        Ok(std::fs::write(&self.config, config)?)
+    }
+
     /// CPU time of its present life; none if it does not run.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
         self.life().1.as_ref().map_or(Ok(Duration::ZERO), Process::cpu)

@@ -15,7 +15,7 @@ use hopcache_testbed::report::{Report, Spread};
 
 use super::counts::Counts;
 use super::source::Source;
-use super::walk::{Click, whole_sessions};
+use super::walk::session_trace;
 use super::{Asked, asking, requests};
 use crate::delayed::NODES;
 use crate::figures::{Tail, each_us};
@@ -80,7 +80,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyhow::Result<()> {
-    let trace = Arc::new(trace(options, source)?);
+    let clicks = session_trace(&source.graph, (options.requests, options.sessions), options.seed)?;
+    let trace = Arc::new(requests(source, &clicks, options.applications)?);
     let body_of =
         |(request, _): &Asked| request.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
     let distinct: BTreeSet<&[u8]> = trace.iter().map(|asked| &asked.0[body_of(asked)..]).collect();
@@ -129,18 +130,6 @@ async fn warm(options: &Options, trace: &Arc<Vec<Asked>>) -> anyhow::Result<Vec<
         }
     }
     Ok(rates)
-}
-
-/// The requests of all sessions, each session's next one in turn.
-fn trace(options: &Options, source: &Source) -> anyhow::Result<Vec<Asked>> {
-    let clicks = options.requests.div_ceil(options.sessions);
-    let sessions = whole_sessions(&source.graph, (options.sessions, clicks), options.seed)?;
-    let mut order: Vec<(usize, Click)> =
-        sessions.into_iter().flat_map(|clicks| clicks.into_iter().enumerate()).collect();
-    order.sort_by_key(|(number, click)| (*number, click.session));
-    order.truncate(options.requests);
-    let clicks: Vec<Click> = order.into_iter().map(|(_, click)| click).collect();
-    requests(source, &clicks, options.applications)
 }
 
 /// The arm answers the whole trace.

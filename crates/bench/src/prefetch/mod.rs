@@ -5,10 +5,12 @@
 //! | module | decides |
 //! |---|---|
 //! | [`walks`] | arms beside each other |
+//! | [`busy`] | on and off in turn, where all cores or Neo4j are busy |
 //! | [`limit`] | walks in a closed loop, as fast as Neo4j answers, by `origin.max_concurrent` |
 //! | [`walk`], [`pages`], [`graph`], [`source`] | the clicks, the queries, the graph and its source |
 //! | [`counts`] | the nodes' counters |
 
+mod busy;
 pub(crate) mod counts;
 mod graph;
 mod limit;
@@ -43,6 +45,8 @@ pub(crate) struct Options {
 enum Mode {
     /// Walks in a closed loop, by the limit of runs at Neo4j: throughput and waits.
     Limit(limit::Options),
+    /// Prefetch on and off in turn, where all cores or Neo4j are busy: what it costs.
+    Busy(busy::Options),
 }
 
 /// Runs it.
@@ -50,6 +54,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     match &options.mode {
         None => walks::run(&options.walks).await,
         Some(Mode::Limit(options)) => limit::run(options).await,
+        Some(Mode::Busy(options)) => busy::run(options).await,
     }
 }
 

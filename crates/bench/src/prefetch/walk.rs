@@ -122,6 +122,20 @@ pub(crate) fn whole_sessions(
     Ok(whole.into_values().collect())
 }
 
+/// So many requests of so many sessions, each session's next one in turn.
+pub(crate) fn session_trace(
+    graph: &Graph,
+    (requests, sessions): (usize, usize),
+    seed: u64,
+) -> anyhow::Result<Vec<Click>> {
+    let whole = whole_sessions(graph, (sessions, requests.div_ceil(sessions)), seed)?;
+    let mut order: Vec<(usize, Click)> =
+        whole.into_iter().flat_map(|clicks| clicks.into_iter().enumerate()).collect();
+    order.sort_by_key(|(number, click)| (*number, click.session));
+    order.truncate(requests);
+    Ok(order.into_iter().map(|(_, click)| click).collect())
+}
+
 /// Sessions arrive at their rate. Each draws its clicks and pauses from its own dice.
 fn sessions(traffic: &Traffic, mut draw: impl FnMut(&mut Dice, usize) -> Vec<SessionPlace>) -> Vec<Click> {
     let mut dice = Dice::new(traffic.seed);
