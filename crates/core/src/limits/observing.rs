@@ -119,6 +119,14 @@ pub const ORDERED_MAX: usize = 4_096;
 pub const CANDIDATES_MAX: usize = 32;
 /// The assumed probability that a recent query of the same anchor is asked again before its entry expires.
 pub const OVERLAP_PRIOR: f64 = 0.3;
+/// How long a node goes by what it has found out to follow a pattern: sums of counts that change by a few per cent in a second.
+pub const PROSPECT_KEPT_MS: u64 = 1_000;
+/// How long a node goes by what it has found out of the launches of a source. Notes on launches are counted that often.
+pub const RECORD_KEPT_MS: u64 = super::DELTAS_EVERY_MS;
+/// Sightings of a pattern from which that is so.
+pub const PROSPECT_SEEN_MIN: f64 = 16.0;
+/// The number of such patterns: those that most applications have. Each has eight decoded forms at most.
+pub const PROSPECTS_MAX: usize = 256;
 /// The assumed probability that a node which the first row of a result names is asked for next: three to two against two of its
 /// patterns. Experience corrects it.
 pub const NEIGHBOUR_PRIOR: f64 = 0.5;
@@ -127,7 +135,7 @@ pub const NEIGHBOUR_ROW_SHARE: f64 = 0.8;
 /// The weight of that assumption, in sightings of the pattern in sessions: so many without the neighbour halve it, below what pays.
 pub const NEIGHBOUR_PRIOR_WEIGHT: f64 = 16.0;
 /// Labels whose patterns a node remembers, of all databases and users together.
-pub const NEIGHBOUR_LABELS_MAX: usize = 512;
+pub const NEIGHBOUR_LABELS_MAX: usize = 128;
 /// Patterns that are remembered of one label: a page asks about five statements for a node.
 pub const NEIGHBOURS_OF_LABEL_MAX: usize = 8;
 /// Patterns that are asked for the nodes of one result: the first statements of a page. Templates know the others.

@@ -13,14 +13,15 @@ use bytes::Bytes;
 use hopcache_core::limits::{CANDIDATES_MAX, FIELDS_ROWS_MAX, OVERLAP_PRIOR, STEPS_AHEAD_MAX};
 use hopcache_learning::evidence::{posterior, prior_above};
 use hopcache_learning::fields::Fields;
-use hopcache_learning::form::{Form, RealmTag};
+use hopcache_learning::form::Form;
 use hopcache_learning::gain::{CandidateKind, Prices};
-use hopcache_learning::{FormId, Prediction, QueryTag, SourceId};
+use hopcache_learning::{FormId, QueryTag, SourceId};
 
 use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::anchor_of;
 use crate::prefetch::answered::Moment;
 use crate::prefetch::candidate::{Antecedent, Candidate};
+use crate::prefetch::prospects::Successor;
 
 /// The candidates of one answered query.
 pub(super) struct Candidates {
@@ -31,9 +32,6 @@ pub(super) struct Candidates {
     pub(super) lacks_fields: bool,
 }
 
-/// A prediction with its form, decoded.
-type KnownForm<'a> = (Arc<(RealmTag, Form)>, &'a Prediction);
-
 impl Prefetch {
     /// What may follow this query.
     pub(super) fn candidates_of(&self, before: &Antecedent) -> Candidates {
@@ -42,42 +40,36 @@ impl Prefetch {
         let mut all = Vec::new();
         let mut lacks_fields = false;
         let threshold = Prices::of(f64::NAN, 0.0).threshold();
-        let pattern = SourceId::Pattern(before.statement.pattern);
         let query = SourceId::Query(QueryTag::of(&self.hasher, &before.query.key));
-        let now = self.context.now();
-        let (of_pattern, of_query) = {
-            let model = self.learning.model.lock();
-            (model.outlook(pattern, now), model.outlook(query, now).filter(|_| kinds.exact))
-        };
-        let sightings = of_pattern.as_ref().map_or(0.0, |outlook| outlook.seen);
         // What no client has asked leads to neighbours alone.
         let is_ahead = matches!(before.moment, Moment::Ahead(_));
+        let of_pattern = self.prospect(before.statement.pattern, before.statement.realm);
+        let sightings = of_pattern.as_ref().map_or(0.0, |prospect| prospect.seen);
         let of_pattern = of_pattern.filter(|_| kinds.template && !is_ahead);
-        let of_query = of_query.filter(|_| !is_ahead);
+        let of_query = (kinds.exact && !is_ahead)
+            .then(|| self.learning.model.lock().outlook(query, self.context.now()))
+            .flatten();
         let fields = LazyCell::new(|| self.fields_before(before));
-        let may_be_soon = |each: &Prediction| each.p > threshold / 2.0;
-        let mut may_follow =
-            of_pattern.as_ref().is_some_and(|outlook| outlook.successors.iter().any(may_be_soon))
-                || of_query.as_ref().is_some_and(|outlook| !outlook.successors.is_empty());
-        let forms =
-            of_pattern.as_ref().map(|outlook| self.forms_of(before.statement.realm, &outlook.successors));
-        let forms = forms.unwrap_or_default();
-        if !forms.is_empty() {
+        let mut may_follow = of_pattern.as_ref().is_some_and(|prospect| prospect.may_follow)
+            || of_query.as_ref().is_some_and(|outlook| !outlook.successors.is_empty());
+        let taught: Vec<&Successor> =
+            of_pattern.iter().flat_map(|prospect| self.usable(&prospect.successors)).collect();
+        if !taught.is_empty() {
             // A template that no exact count supports, and that cannot pay even at an idle origin, is not bound.
             let p_min = match &of_query {
                 Some(exact) if !exact.successors.is_empty() => 0.0,
                 Some(exact) => prior_above(threshold, exact.seen),
                 None => threshold,
             };
-            lacks_fields = templates(before, (&forms, p_min), &fields, &mut all);
+            lacks_fields = templates(before, (&taught, p_min), &fields, &mut all);
         }
         if let Some(outlook) = of_query {
-            let forms = self.forms_of(before.statement.realm, &outlook.successors);
-            exact((query, outlook.seen), forms, &mut all);
+            let successors = self.successors(before.statement.realm, outlook.successors);
+            exact((query, outlook.seen), self.usable(&successors), &mut all);
         }
         self.steps_ahead(before, threshold, &mut all);
         if policy.prefetch.neighbour_steps_max > 0 && kinds.template {
-            let taught = forms.iter().map(|(known, _)| known.1.statement()).collect();
+            let taught = taught.iter().map(|each| &*each.statement).collect();
             let neighbours = self.neighbours(before, (sightings, &taught, threshold), &fields, &mut all);
             may_follow |= neighbours.may_follow;
             lacks_fields |= neighbours.lacks_fields;
@@ -122,20 +114,18 @@ impl Prefetch {
         let policy = self.policy.now();
         let whose = (&before.query.database, before.query.identity.scope);
         let read = self.learning.statements.read(whose, &step.statement, (&self.hasher, &policy.allowed));
-        let outlook = self.learning.model.lock().outlook(SourceId::Pattern(read.pattern), self.context.now());
-        let Some(outlook) = outlook else { return Vec::new() };
+        let Some(prospect) = self.prospect(read.pattern, before.statement.realm) else { return Vec::new() };
         let mut steps = Vec::new();
-        for (known, prediction) in self.forms_of(before.statement.realm, &outlook.successors) {
-            let (form, p) = (&known.1, step.p * prediction.p);
+        for successor in self.usable(&prospect.successors) {
+            let (form, p) = (successor.form(), step.p * successor.prediction.p);
             if p <= threshold || matches!(form, Form::Exact { .. }) || form.needs_fields() {
                 continue;
             }
-            let statement: Arc<str> = Arc::from(form.statement());
             steps.extend(form.bind(&step.params, None).into_iter().map(|bound| Candidate {
-                statement: Arc::clone(&statement),
+                statement: Arc::clone(&successor.statement),
                 params: bound.params.into(),
                 source: SourceId::Pattern(before.statement.pattern),
-                form: prediction.form,
+                form: successor.prediction.form,
                 kind: CandidateKind::Template,
                 p,
             }));
@@ -162,18 +152,9 @@ impl Prefetch {
         has_others
     }
 
-    /// The known forms of predictions that belong to this database and principal and that Neo4j has not refused.
-    fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<KnownForm<'a>> {
-        let defined: Vec<(Bytes, &Prediction)> = {
-            let model = self.learning.model.lock();
-            predictions.iter().filter_map(|each| Some((model.form(each.form)?, each))).collect()
-        };
-        let known = defined.into_iter().filter_map(|(definition, prediction)| {
-            let form = self.learning.statements.form(prediction.form, &definition)?;
-            let is_usable = form.0 == realm && !self.learning.feedback.is_not_ordered(prediction.form);
-            is_usable.then_some((form, prediction))
-        });
-        known.collect()
+    /// Those that Neo4j has not refused.
+    fn usable<'a>(&self, successors: &'a [Successor]) -> impl Iterator<Item = &'a Successor> {
+        successors.iter().filter(|each| !self.learning.feedback.is_not_ordered(each.prediction.form))
     }
 
     /// The fields of the answer, if this node knows them. A run brings new ones: those of the copy that it replaces are not the ones that
@@ -195,22 +176,21 @@ pub(super) type LazyFields<F> = LazyCell<Option<Arc<Fields>>, F>;
 /// Returns whether a likely template needs fields that this node does not know.
 fn templates<F: FnOnce() -> Option<Arc<Fields>>>(
     before: &Antecedent,
-    (forms, p_min): (&[KnownForm<'_>], f64),
+    (taught, p_min): (&[&Successor], f64),
     fields: &LazyFields<F>,
     all: &mut Vec<Candidate>,
 ) -> bool {
-    let p_of = |form: &Form| forms.iter().find(|(other, _)| other.1 == *form).map(|(_, each)| each.p);
-    let is_likely = |each: &Prediction| each.p > p_min;
-    let needs_fields = forms.iter().any(|(form, each)| is_likely(each) && form.1.needs_fields());
+    let p_of = |form: &Form| taught.iter().find(|other| other.form() == form).map(|each| each.prediction.p);
+    let likely = || taught.iter().filter(|each| each.prediction.p > p_min);
+    let needs_fields = likely().any(|each| each.form().needs_fields());
     let fields = if needs_fields { fields.as_deref() } else { None };
-    for (known, prediction) in forms {
-        let form = &known.1;
-        if matches!(form, Form::Exact { .. }) || !is_likely(prediction) {
+    for successor in likely() {
+        let (form, prediction) = (successor.form(), &successor.prediction);
+        if matches!(form, Form::Exact { .. }) {
             continue;
         }
         let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
         let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
-        let statement: Arc<str> = Arc::from(form.statement());
         for bound in form.bind(&before.query.params, fields) {
             let p = if form.is_each() {
                 p_of_row(prediction.p, p_first, (bound.row, rows))
@@ -218,7 +198,7 @@ fn templates<F: FnOnce() -> Option<Arc<Fields>>>(
                 prediction.p
             };
             all.push(Candidate {
-                statement: Arc::clone(&statement),
+                statement: Arc::clone(&successor.statement),
                 params: bound.params.into(),
                 source: SourceId::Pattern(before.statement.pattern),
                 form: prediction.form,
@@ -232,12 +212,16 @@ fn templates<F: FnOnce() -> Option<Arc<Fields>>>(
 
 /// The queries that followed this very query, of `source`, which was seen so often. They are judged together with the
 /// templates of its pattern, which are in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
-fn exact((source, sightings): (SourceId, f64), forms: Vec<KnownForm<'_>>, all: &mut Vec<Candidate>) {
+fn exact<'a>(
+    (source, sightings): (SourceId, f64),
+    successors: impl Iterator<Item = &'a Successor>,
+    all: &mut Vec<Candidate>,
+) {
     let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
-    for (form, prediction) in forms {
-        if let Form::Exact { statement, params } = &form.1 {
-            let next = (Arc::from(&**statement), Bytes::copy_from_slice(params));
-            seen_after.insert(next, (prediction.form, prediction.tally.seen));
+    for successor in successors {
+        if let Form::Exact { params, .. } = successor.form() {
+            let next = (Arc::clone(&successor.statement), Bytes::copy_from_slice(params));
+            seen_after.insert(next, (successor.prediction.form, successor.prediction.tally.seen));
         }
     }
     let mut foreseen: BTreeMap<(Arc<str>, Bytes), f64> = BTreeMap::new();

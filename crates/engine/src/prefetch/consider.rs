@@ -46,6 +46,7 @@ use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::candidates::Candidates;
 use crate::prefetch::neighbours::Neighbours;
 use crate::prefetch::orders::RoundOfOrders;
+use crate::prefetch::prospects::Prospects;
 use crate::prefetch::recent_keys::RecentKeys;
 
 /// Answered queries that wait, and those that were considered a moment ago.
@@ -54,6 +55,7 @@ pub(super) struct ConsiderQueue {
     considered: RecentKeys,
     pub(super) anchors: Mutex<Anchors>,
     pub(super) neighbours: Neighbours,
+    pub(super) prospects: Prospects,
     /// Bounds the questions for fields of near copies.
     asking: Arc<Semaphore>,
 }
@@ -65,6 +67,7 @@ impl ConsiderQueue {
             considered: RecentKeys::new(CONSIDERED_MAX, Millis(CONSIDERED_KEPT_MS)),
             anchors: Mutex::new(Anchors::new()),
             neighbours: Neighbours::new(),
+            prospects: Prospects::new(),
             asking: Arc::new(Semaphore::new(NEAR_FIELDS_ASKED_AT_A_TIME)),
         }
     }
@@ -74,9 +77,9 @@ impl ConsiderQueue {
         self.answered.waiting()
     }
 
-    /// Remembered keys, anchors and labels.
+    /// Remembered keys, anchors, labels and prospects.
     pub(super) fn len(&self) -> usize {
-        self.considered.len() + self.anchors.lock().len() + self.neighbours.len()
+        self.considered.len() + self.anchors.lock().len() + self.neighbours.len() + self.prospects.len()
     }
 }
 

@@ -15,7 +15,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hopcache_core::limits::{
-    FEEDBACK_MAX, PREFETCH_NEARLY_CERTAIN_P, PREFETCH_WINDOW, REFUSED_FORMS_MAX, REFUSED_FORMS_MS, WIDTHS_MAX,
+    FEEDBACK_MAX, PREFETCH_NEARLY_CERTAIN_P, PREFETCH_WINDOW, RECORD_KEPT_MS, REFUSED_FORMS_MAX,
+    REFUSED_FORMS_MS, WIDTHS_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_learning::precision::{Trials, Width};
@@ -36,12 +37,27 @@ pub(super) struct Feedback {
     /// The operator's greatest number of candidates at this moment.
     queries_max: QueriesMax,
     notes: Mutex<VecDeque<ResolvedLaunch>>,
-    widths: Mutex<LruCache<SourceId, Width>>,
+    records: Mutex<LruCache<SourceId, SourceRecord>>,
     trials: Mutex<Trials>,
     /// Forms refused by this node's own runs, each with its end.
     refused: Mutex<LruCache<FormId, MonoTime>>,
     /// Forms refused in other nodes' answers to orders, each with its end.
     heard_refused: Mutex<LruCache<FormId, MonoTime>>,
+}
+
+/// What the launches of a source have shown.
+#[derive(Debug, Clone, Copy)]
+struct SourceRecord {
+    /// When the counts were summed up.
+    at: MonoTime,
+    width: Width,
+    is_mostly_right: bool,
+}
+
+impl SourceRecord {
+    fn new(queries_max: u32) -> Self {
+        Self { at: MonoTime::default(), width: Width::new(queries_max), is_mostly_right: false }
+    }
 }
 
 impl Feedback {
@@ -52,7 +68,7 @@ impl Feedback {
             model,
             queries_max,
             notes: Mutex::default(),
-            widths: Mutex::new(LruCache::new(bounded(WIDTHS_MAX))),
+            records: Mutex::new(LruCache::new(bounded(WIDTHS_MAX))),
             trials: Mutex::default(),
             refused: Mutex::new(LruCache::new(bounded(REFUSED_FORMS_MAX))),
             heard_refused: Mutex::new(LruCache::new(bounded(REFUSED_FORMS_MAX))),
@@ -85,19 +101,32 @@ impl Feedback {
 
     /// How many candidates a source may launch for one request, according to its launches at all nodes.
     pub(super) fn launches_max(&self, source: SourceId) -> usize {
-        let counted = self.model.lock().precision(source, self.clock.now());
-        let queries_max = (self.queries_max)();
-        let mut widths = self.widths.lock();
-        let width = widths.get_or_insert_mut(source, || Width::new(queries_max));
-        width.told(counted.launched, counted.used, queries_max);
-        usize::try_from(width.launches_max()).unwrap_or(usize::MAX)
+        let width = self.record(source).width;
+        usize::try_from(width.launches_max().min((self.queries_max)())).unwrap_or(usize::MAX)
     }
 
     /// Whether launches of this source that have ended were used in most cases, at all nodes together, and are enough to say so.
     pub(super) fn is_mostly_right(&self, source: SourceId) -> bool {
-        let ended = self.model.lock().precision(source, self.clock.now());
-        ended.launched >= f64::from(PREFETCH_WINDOW)
-            && ended.used >= ended.launched * PREFETCH_NEARLY_CERTAIN_P
+        self.record(source).is_mostly_right
+    }
+
+    /// The record of a source, of now or of a moment ago: to sum its counts up takes longer than to consider a query.
+    fn record(&self, source: SourceId) -> SourceRecord {
+        let now = self.clock.now();
+        if let Some(record) = self.records.lock().get(&source)
+            && now.since(record.at) < Millis(RECORD_KEPT_MS)
+        {
+            return *record;
+        }
+        let ended = self.model.lock().precision(source, now);
+        let queries_max = (self.queries_max)();
+        let mut records = self.records.lock();
+        let record = records.get_or_insert_mut(source, || SourceRecord::new(queries_max));
+        record.at = now;
+        record.width.told(ended.launched, ended.used, queries_max);
+        record.is_mostly_right = ended.launched >= f64::from(PREFETCH_WINDOW)
+            && ended.used >= ended.launched * PREFETCH_NEARLY_CERTAIN_P;
+        *record
     }
 
     /// Whether a candidate is tried although experience speaks against it.
@@ -130,7 +159,7 @@ impl Feedback {
 
     pub(super) fn len(&self) -> usize {
         let refused = self.refused.lock().len() + self.heard_refused.lock().len();
-        self.notes.lock().len() + self.widths.lock().len() + refused
+        self.notes.lock().len() + self.records.lock().len() + refused
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `consider` | at the owner of an answered query's key: which queries may come next, in which order |
 //! | `answered` | nothing: answered queries that wait to be considered, and their gate |
 //! | `orders` | which orders travel together |
-//! | `candidate`, `statements`, `recent_keys` | nothing: they hold candidates, or remember readings of texts, and keys of the last moment |
+//! | `candidate`, `statements`, `recent_keys`, `prospects` | nothing: they hold candidates, or remember readings of texts, keys of the last moment, and what follows a pattern |
 //! | `neighbours` | which queries find the nodes that a result names, before anything was learned |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
@@ -37,6 +37,7 @@ mod learned;
 mod neighbours;
 mod observe;
 mod orders;
+mod prospects;
 mod recent_keys;
 mod search;
 mod share;

@@ -13,8 +13,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hopcache_core::limits::{
-    FIELDS_ROWS_MAX, NEIGHBOUR_ASKED_KEPT, NEIGHBOUR_LABELS_MAX, NEIGHBOUR_PATTERNS_MAX,
-    NEIGHBOURS_OF_LABEL_MAX,
+    FIELDS_ROWS_MAX, FORM_STATEMENT_BYTES_MAX, NEIGHBOUR_ASKED_KEPT, NEIGHBOUR_LABELS_MAX,
+    NEIGHBOUR_PATTERNS_MAX, NEIGHBOURS_OF_LABEL_MAX,
 };
 use hopcache_cypher::shown_nodes::ShownNode;
 use hopcache_learning::evidence::of_neighbour;
@@ -65,6 +65,9 @@ impl Neighbours {
 
     /// Notes a query that was asked.
     pub(super) fn note(&self, asked: &Antecedent) {
+        if asked.query.statement.len() > FORM_STATEMENT_BYTES_MAX {
+            return;
+        }
         let Some((label, key, parameter)) = asked.query.facts().anchor_parameter() else { return };
         let Some(kind) = kind_of_only(parameter, &asked.query.params) else { return };
         let place = (asked.statement.realm, Box::from(label.as_str()));
