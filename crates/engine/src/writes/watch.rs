@@ -27,7 +27,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{
-    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Silent, Tallies, Tally, begun,
+    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Tallies, Tally, begun,
 };
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
@@ -225,22 +225,27 @@ impl Writes {
         change
     }
 
-    /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for.
+    /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for. A node that joins is heard before it writes.
     async fn settle(&self, name: DatabaseTag, account: &mut Account, newest: Position) -> Finding {
-        if newest.id == account.accounts.settled {
+        if newest.id == account.accounts.settled && self.has_heard_all(&account.accounts) {
             return Finding::Known;
         }
         let mut begun_by_then = None;
         for _ in 0..WATCH_TRIES_MAX {
             let of = (account.database, account.epoch, &account.accounts);
-            let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
+            let (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
-            match account.accounts.settle(newest.id, begun_by_then, (&tallies, &silent)) {
+            match account.accounts.settle(newest.id, begun_by_then, &tallies) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
                 finding => return finding,
             }
         }
         Finding::Uncertain
+    }
+
+    fn has_heard_all(&self, accounts: &Accounts) -> bool {
+        let others = self.invalidate.in_order_to_tell(&Scope::All);
+        others.iter().chain([self.context.node()]).all(|node| accounts.has_heard(node))
     }
 
     /// The account to go on from: this node's, or that of the last report. `None` if there is none, or if the server has been started anew or
@@ -298,8 +303,8 @@ impl Writes {
             long_ago: None,
         };
         let of = (account.database, account.epoch, &account.accounts);
-        let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
-        account.accounts = Accounts::begin(newest.id, &tallies, &silent);
+        let (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
+        account.accounts = Accounts::begin(newest.id, &tallies);
         Some(account)
     }
 
@@ -378,32 +383,25 @@ impl Writes {
         tally
     }
 
-    /// The tallies of all nodes that answer, for the ids after an account, and the silent nodes. Their writes count as foreign.
+    /// The tallies of all nodes that answer, for the ids after an account, and whether these are all. Writes of silent nodes count as foreign.
     pub(super) async fn tallies(
         &self,
         name: DatabaseTag,
         (database, epoch, accounts): (DatabaseUuid, WriteEpoch, &Accounts),
         (until, is_strict): (TransactionId, bool),
-    ) -> (Tallies, Silent) {
+    ) -> (Tallies, bool) {
         let range = |node: &NodeName| {
             let doubted = accounts.doubted_of(node);
             IdRange { database, epoch, after: accounts.settled, until, doubted, is_strict }
         };
         let within = Millis(WATCH_TALLY_MS_MAX);
         let others = self.invalidate.in_order_to_tell(&Scope::All);
-        let asked = others.into_iter().map(|node| {
-            let wanted = peers::tally(name, range(&node));
-            async move { self.peers.ask(&node, wanted, within).await.map_err(|_| node) }
-        });
-        let (mut tallies, mut silent) = (Tallies::new(), Silent::new());
-        for told in join_all(asked).await {
-            match told {
-                Ok((life, tally)) => drop(tallies.insert(life, tally)),
-                Err(node) => drop(silent.insert(node)),
-            }
-        }
+        let asked = others.iter().map(|node| self.peers.ask(node, peers::tally(name, range(node)), within));
+        let told = join_all(asked).await;
+        let has_all = told.iter().all(Result::is_ok);
+        let mut tallies: Tallies = told.into_iter().flatten().collect();
         let me = self.context.me();
         tallies.insert(me.clone(), self.tally(name, &range(&me.node)));
-        (tallies, silent)
+        (tallies, has_all)
     }
 }
