@@ -35,7 +35,7 @@ use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, Write
 use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
+use crate::model::ports::{OriginError, Scope, Store, WriteOf};
 use crate::peers;
 use crate::writes::Writes;
 use crate::writes::capture::{ChangeId, ForeignIds};
@@ -215,12 +215,9 @@ impl Writes {
     }
 
     async fn change_now(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
-        let change = self.current_change(of).await.unwrap_or_else(|fault| {
-            if matches!(fault, OriginFault::Failed(_)) {
-                self.watching.note_told(name, of, false);
-            }
-            None
-        });
+        let asked = self.current_change(of).await;
+        let change =
+            asked.inspect_err(|fault| self.watching.note_failed(name, of, fault)).unwrap_or_default();
         self.watching.note_uncaptured(name, change.is_none().then(|| self.context.now()));
         change
     }

@@ -58,15 +58,15 @@ impl Watchers {
         }
     }
 
-    /// A question with these credentials has failed. Only a refusal says something of them. Who takes no answer for one would let others in at each
-    /// late answer. Schedule:
+    /// A question with these credentials has failed. Only a refusal says something of them: what a server cannot do, it does for nobody. Who takes
+    /// no answer for a refusal would let others in at each late answer. Schedule:
     ///   the watcher asks as alice: run 1 · one look takes too long · bob reads, and the watcher asks as bob: no run, a new account · alice reads.
     ///
     /// If the credentials are refused, to ask with them again could lock their user out. Or the database is gone.
     pub(super) fn note_failed(&self, name: DatabaseTag, of: &WriteOf, fault: &OriginFault) {
         if matches!(fault, OriginFault::Unauthorized(_)) || fault.is_unknown_database() {
             self.forget(name, of);
-        } else if matches!(fault, OriginFault::Failed(_)) {
+        } else if fault.is_about_rights() {
             self.note_told(name, of, false);
         }
     }
@@ -182,6 +182,10 @@ mod tests {
         watchers.note_failed(NAME, &alice, &OriginFault::TimedOut);
         watchers.may_ask_as(NAME, &bob);
         assert!(asks(&alice), "no answer is no refusal");
+        let unavailable = failure("Neo.ClientError.Procedure.ProcedureNotFound");
+        watchers.note_failed(NAME, &alice, &OriginFault::Failed(unavailable));
+        watchers.may_ask_as(NAME, &bob);
+        assert!(asks(&alice), "nobody is told more");
         watchers.note_failed(
             NAME,
             &alice,
