@@ -9,7 +9,8 @@
 //! up to its bookmark. If the writes with bookmarks up to `newest` can have taken all ids of the range, these are *known*,
 //! whatever else is under way. A write that had begun when Neo4j was asked, and that is not over or has a later
 //! bookmark, may have taken some. If there are more other ids than all of those can have taken, some are *foreign*. In between the
-//! account waits: writes end in milliseconds. Schedule:
+//! account waits: writes end in milliseconds. Where they overlap all the time, some may always be under way. So whoever has waited for too
+//! long counts all as foreign, and begins anew. Schedule of the usual case:
 //!
 //!   settled is 40 · writes A and B are under way · Neo4j says 42, and then A has begun 41, B 42 · A ends with bookmark 41, and
 //!   C begins · one id of two: uncertain · B ends with 42: known, while C is under way.
@@ -99,15 +100,18 @@ impl Accounts {
         tallies.values().all(|tally| tally.unclear.is_empty()) && self.missing(newest, tallies) == 0
     }
 
-    /// An account that begins at this id. The tallies were gathered after Neo4j was asked for it.
+    /// An account that begins at this id. Writes up to `begun` had begun when Neo4j was asked for it. The tallies were gathered later, and count for
+    /// nodes of which `begun` says nothing.
     ///
     /// All writes that had begun by then are doubted, also where the tallies name none under way: one may use another name, of which its node
     /// does not know yet that it leads to this database. Schedule:
     ///   own W, by an alias that its node has not used before, has taken 41, and is not over · the account begins at 43 · foreign 44 · W ends
     ///   with bookmark 44: now the alias is known, and W must not account for 44.
     #[must_use]
-    pub fn begin(settled: TransactionId, tallies: &Tallies) -> Self {
-        Self { settled, doubted: begun(tallies) }
+    pub fn begin(settled: TransactionId, begun: &Begun, tallies: &Tallies) -> Self {
+        let mut begins = Self { settled, doubted: begun.clone() };
+        begins.hear(tallies);
+        begins
     }
 
     /// Which writes of a node do not count.
@@ -150,7 +154,7 @@ impl Accounts {
         }
         match self.unclear(begun, tallies) {
             Some(unclear) if missing > unclear => {
-                *self = Self::begin(newest, tallies);
+                *self = Self::begin(newest, begun, tallies);
                 Finding::Foreign
             }
             _ => Finding::Uncertain,
@@ -216,6 +220,10 @@ mod tests {
     fn at(settled: u64) -> Accounts {
         let doubted = BTreeMap::from(["a", "b"].map(|name| (node(name), 0)));
         Accounts { settled: TransactionId(settled), doubted }
+    }
+
+    fn begin(settled: u64, tallies: &Tallies) -> Accounts {
+        Accounts::begin(TransactionId(settled), &begun(tallies), tallies)
     }
 
     fn settle(accounts: &mut Accounts, tallies: &Tallies, newest: u64) -> Finding {
@@ -306,7 +314,7 @@ mod tests {
         let b = node("b");
         let mut found = at(40);
         assert_eq!(settle(&mut found, &of(0, &[]), 43), Finding::Foreign);
-        for mut accounts in [Accounts::begin(TransactionId(43), &of(0, &[])), found] {
+        for mut accounts in [begin(43, &of(0, &[])), found] {
             assert_eq!((accounts.doubted_of(&b.node), accounts.has_heard(&b.node)), (Doubted::All, false));
             // It goes on not to answer.
             assert_eq!(settle(&mut accounts, &of(2, &[]), 45), Finding::Known);
@@ -327,6 +335,28 @@ mod tests {
         }
     }
 
+    /// What is foreign shows at a later try. Writes that began between the tries took none of the ids, and are not doubted.
+    #[test]
+    fn only_writes_that_had_begun_when_neo4j_was_asked_are_doubted() {
+        let mut accounts = at(40);
+        let begun_by_then = BTreeMap::from([(node("a"), 1)]);
+        let mut later = BTreeMap::from([
+            (node("a"), Tally { begun: 3, over: vec![(TransactionId(42), 1)], unclear: vec![(3, Some(1))] }),
+            (node("b"), Tally { begun: 2, ..Tally::default() }),
+        ]);
+        assert_eq!(accounts.settle(TransactionId(42), &begun_by_then, &later), Finding::Foreign);
+        let doubted = BTreeMap::from([(node("a"), 1), (node("b"), 2)]);
+        assert_eq!(accounts, Accounts { settled: TransactionId(42), doubted }, "b had not answered at first");
+        // It may answer in another life.
+        later.insert(
+            Holder { incarnation: Incarnation(2), ..node("a") },
+            Tally { begun: 9, ..Tally::default() },
+        );
+        let mut accounts = at(40);
+        assert_eq!(accounts.settle(TransactionId(42), &begun_by_then, &later), Finding::Foreign);
+        assert_eq!(accounts.doubted_of(&node("a").node), Doubted::UpTo(Incarnation(1), 1));
+    }
+
     #[test]
     fn nodes_that_do_not_answer_any_more_are_forgotten_where_there_is_no_room() {
         let mut accounts = at(40);
@@ -343,11 +373,10 @@ mod tests {
 
     #[test]
     fn an_account_that_begins_beside_writes_doubts_them() {
-        let begin = |tallies: &Tallies| Accounts::begin(TransactionId(40), tallies);
-        let beside = begin(&of(0, &[Some(2), None]));
+        let beside = begin(40, &of(0, &[Some(2), None]));
         assert_eq!(beside.doubted, BTreeMap::from([(node("a"), 2)]));
         let unseen = BTreeMap::from([(node("a"), Tally { begun: 3, ..Tally::default() })]);
-        let beside = begin(&unseen);
+        let beside = begin(40, &unseen);
         assert_eq!(beside.doubted, BTreeMap::from([(node("a"), 3)]), "one may be under way by another name");
     }
 

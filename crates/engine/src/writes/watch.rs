@@ -194,8 +194,7 @@ impl Writes {
         (newest, run): Answer,
         change: Option<ChangeId>,
     ) -> Option<Account> {
-        let waits_ms = self.cache.proofs().settings()?.report_ms_max(self.lease_ms()?);
-        if self.watching.long_ago_for(name, polled, self.context.now()) < waits_ms {
+        if self.watching.long_ago_for(name, polled, self.context.now()) < self.report_ms_max()? {
             self.context.note(Event::Watched(Finding::Uncertain));
             return None;
         }
@@ -223,21 +222,37 @@ impl Writes {
     }
 
     /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for. A node that joins is heard before it writes.
+    ///
+    /// Nobody waits for longer than a report proves something. Where writes overlap all the time, there may be no look at which all are over that
+    /// had begun, and without this nothing would be proved any more. Schedule:
+    ///   foreign 41 · own A is under way · Neo4j says 42, and A, which has taken it, is not over · own B begins, and A ends with bookmark 42 · Neo4j
+    ///   says 43: one id of three is not known, and it may be B's · own C begins, and B ends with 43 · Neo4j says 44, and so on.
     async fn settle(&self, name: DatabaseTag, account: &mut Account, newest: Position) -> Finding {
         if newest.id == account.accounts.settled && self.has_heard_all(&account.accounts) {
             return Finding::Known;
         }
-        let mut begun_by_then = None;
+        let (mut begun_by_then, mut tallies) = (None, Tallies::new());
         for _ in 0..WATCH_TRIES_MAX {
             let of = (account.database, account.epoch, &account.accounts);
-            let (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
+            (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
             match account.accounts.settle(newest.id, begun_by_then, &tallies) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
                 finding => return finding,
             }
         }
-        Finding::Uncertain
+        let waits_ms = self.report_ms_max();
+        let has_waited = self.watching.uncertain_for(name, self.context.now());
+        if waits_ms.is_none_or(|waits_ms| has_waited < waits_ms) {
+            return Finding::Uncertain;
+        }
+        account.accounts = Accounts::begin(newest.id, &begun_by_then.unwrap_or_default(), &tallies);
+        Finding::Foreign
+    }
+
+    /// How long a report proves something.
+    fn report_ms_max(&self) -> Option<Millis> {
+        Some(self.cache.proofs().settings()?.report_ms_max(self.lease_ms()?))
     }
 
     fn has_heard_all(&self, accounts: &Accounts) -> bool {
@@ -301,7 +316,7 @@ impl Writes {
         };
         let of = (account.database, account.epoch, &account.accounts);
         let (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
-        account.accounts = Accounts::begin(newest.id, &tallies);
+        account.accounts = Accounts::begin(newest.id, &begun(&tallies), &tallies);
         Some(account)
     }
 

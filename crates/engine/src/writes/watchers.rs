@@ -28,6 +28,8 @@ struct WatchedDatabase {
     account: Option<(Account, MonoTime)>,
     /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
     long_ago: Option<(PollNumber, MonoTime)>,
+    /// Since when its looks have been uncertain.
+    uncertain_since: Option<MonoTime>,
     /// When the server last did not say where its captured changes are.
     uncaptured: Option<MonoTime>,
 }
@@ -99,7 +101,7 @@ impl Watchers {
     pub(super) fn keep(&self, name: DatabaseTag, account: Option<(Account, MonoTime)>) {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.account = account;
-            watched.long_ago = None;
+            (watched.long_ago, watched.uncertain_since) = (None, None);
         }
     }
 
@@ -111,6 +113,13 @@ impl Watchers {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.uncaptured = at;
         }
+    }
+
+    /// A look is uncertain: for how long all have been since the last account.
+    pub(super) fn uncertain_for(&self, name: DatabaseTag, now: MonoTime) -> Millis {
+        let mut databases = self.databases.lock();
+        let Some(watched) = databases.get_mut(&name) else { return Millis::ZERO };
+        now.since(*watched.uncertain_since.get_or_insert(now))
     }
 
     /// For how long this report of long ago has been the last one, as far as this node was asked.
@@ -125,7 +134,14 @@ impl Watchers {
 
 impl WatchedDatabase {
     fn asked_as(of: WriteOf) -> Self {
-        Self { of, is_told_all: false, account: None, long_ago: None, uncaptured: None }
+        Self {
+            of,
+            is_told_all: false,
+            account: None,
+            long_ago: None,
+            uncertain_since: None,
+            uncaptured: None,
+        }
     }
 }
 

@@ -129,3 +129,30 @@ async fn the_first_write_of_a_node_that_joins_ends_no_proof() {
     assert_eq!(foreign(), found);
     assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), Some(before));
 }
+
+/// Beside a foreign write, writes overlap all the time: at no look are all over that had begun. Nobody knows then whose ids are whose, and when a
+/// report would be too old, all of them count as foreign. So proofs go on, and still none of a result from before the foreign write.
+#[tokio::test(start_paused = true)]
+async fn writes_that_overlap_all_the_time_hold_back_no_proof_for_ever() {
+    let (world, asks) = warm_world(494, WATCH_MS).await;
+    let [_, before] = settled_writers(&world, &asks).await;
+    world.origin.write_past();
+    let foreign = i64::from(world.origin.version());
+    let begin = |step: usize| world.nodes[step % NODES].engine.writes().begin(slow_write(&world));
+    let mut under_way = begin(0);
+    let mut answers = Vec::new();
+    for step in 1..100 {
+        world.pass(WATCH_MS).await;
+        let next = begin(step);
+        // The id of the one that ends.
+        world.origin.write_past();
+        std::mem::replace(&mut under_way, next).committed(newest(&world)).await;
+        answers.push(proved(&read(&world, step % NODES, &world.ask(RIGHT)).await));
+    }
+    let late = &answers[usize::try_from(BOUND_MS / WATCH_MS).unwrap()..];
+    assert!(late.iter().flatten().all(|version| *version >= foreign), "{before:?} {answers:?}");
+    assert!(
+        late.chunks(late.len().div_ceil(3)).all(|third| third.iter().any(Option::is_some)),
+        "{answers:?}"
+    );
+}
