@@ -30,7 +30,7 @@ mod report;
 mod table;
 mod tally;
 
-pub use accounts::{Accounts, Begun, Finding, SettledIds, Silent, Tallies, begun};
+pub use accounts::{Accounts, Begun, Finding, SettledIds, Tallies, begun};
 pub use reach::{CountedWrite, HeardWrites};
 pub use report::{PollNumber, Report, ServerRun, ServerState};
 pub use table::{ProofTable, Standing};

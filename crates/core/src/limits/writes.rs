@@ -1,6 +1,6 @@
 //! Bounds for writes that are seen: marks of databases, tellings, questions for ids.
 
-use super::{INVALIDATION_POLL_MS, STORE_COMMAND_MS_DEFAULT};
+use super::{INVALIDATION_POLL_MS, MEMBERS_MAX, STORE_COMMAND_MS_DEFAULT};
 
 /// Databases whose marks are kept, in memory and in the store: a record takes 83 bytes there, and every node reads all of
 /// them with each look. Of a further one each write purges the entries.
@@ -164,6 +164,8 @@ pub const COUNTED_WRITES_MAX: usize = 1_024;
 pub const COUNTED_TOLD_MAX: usize = 256;
 /// Databases that a watcher looks at at a time: a few connections to Neo4j.
 pub const WATCHED_AT_A_TIME: usize = 8;
+/// Nodes of which an account remembers how many writes they had begun: the members, and as many that have left. Each takes 100 bytes of a report.
+pub const ACCOUNT_NODES_MAX: usize = 2 * MEMBERS_MAX;
 /// How long a watcher waits for the other nodes' tallies.
 pub const WATCH_TALLY_MS_MAX: u64 = 250;
 /// Pause between two accounts that a node makes after its own writes: each asks every other node, and tells it.

@@ -9,7 +9,8 @@
 //! up to its bookmark. If the writes with bookmarks up to `newest` can have taken all ids of the range, these are *known*,
 //! whatever else is under way. A write that had begun when Neo4j was asked, and that is not over or has a later
 //! bookmark, may have taken some. If there are more other ids than all of those can have taken, some are *foreign*. In between the
-//! account waits: writes end in milliseconds. Schedule:
+//! account waits: writes end in milliseconds. Where they overlap all the time, some may always be under way. So whoever has waited for too
+//! long counts all as foreign, and begins anew. Schedule of the usual case:
 //!
 //!   settled is 40 · writes A and B are under way · Neo4j says 42, and then A has begun 41, B 42 · A ends with bookmark 41, and
 //!   C begins · one id of two: uncertain · B ends with 42: known, while C is under way.
@@ -25,7 +26,14 @@
 //!   own W has taken 41, and is not over · foreign 42 and 43 · newest is 43 · own A takes 44: known · foreign 45 · W ends with
 //!   bookmark 45, and does not hide it.
 //!
-//! Of a node that does not answer then, nobody knows which writes these are: all are, that it has begun when it answers next.
+//! Of a node that has not answered since, nobody knows which writes these are: all are, that it has begun when it answers next. It may have
+//! been silent, or nobody may have listed it. Schedule:
+//!
+//!   node B is cut off, and has own W under way, which has taken 41 · the account begins at 43, and nobody knows of B · B is listed again ·
+//!   foreign 44 · W ends with bookmark 44, and does not hide it.
+//!
+//! So a node that joins is asked at the watcher's next look, usually before it has written: what it begins from then on counts. Another
+//! life of a node that has answered is later than the answer, and nothing of it is doubted.
 //!
 //! A tally that counts too little only makes a known id look foreign.
 
@@ -34,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::report::ServerRun;
 use super::tally::{Doubted, Tally};
 use crate::bookmark::{DatabaseUuid, TransactionId};
+use crate::limits::ACCOUNT_NODES_MAX;
 use crate::node::{Holder, NodeName};
 use crate::write_position::WriteEpoch;
 
@@ -42,9 +51,6 @@ pub type Tallies = BTreeMap<Holder, Tally>;
 
 /// How many writes each node had begun when Neo4j was asked, or a moment later.
 pub type Begun = BTreeMap<Holder, u64>;
-
-/// Nodes that were asked for their tallies, and have not answered.
-pub type Silent = BTreeSet<NodeName>;
 
 crate::words! {
     /// What an account finds.
@@ -63,10 +69,9 @@ crate::words! {
 pub struct Accounts {
     /// All ids up to this one are accounted for.
     pub settled: TransactionId,
-    /// The writes of each node up to these numbers may have taken ids that counted as foreign, or ids of before the account.
+    /// The writes of each node up to these numbers may have taken ids that counted as foreign, or ids of before the account. So may have all
+    /// writes of a node that is not here: it has not said how many it had begun.
     pub doubted: Begun,
-    /// So may have all writes of these nodes. They have not said how many they have begun.
-    pub silent: Silent,
 }
 
 /// Plain data: an account that a node has found after a write of its own, for all nodes.
@@ -95,60 +100,61 @@ impl Accounts {
         tallies.values().all(|tally| tally.unclear.is_empty()) && self.missing(newest, tallies) == 0
     }
 
-    /// An account that begins at this id. The tallies were gathered after Neo4j was asked for it; these nodes were silent.
+    /// An account that begins at this id. Writes up to `begun` had begun when Neo4j was asked for it. The tallies were gathered later, and count for
+    /// nodes of which `begun` says nothing.
     ///
     /// All writes that had begun by then are doubted, also where the tallies name none under way: one may use another name, of which its node
     /// does not know yet that it leads to this database. Schedule:
     ///   own W, by an alias that its node has not used before, has taken 41, and is not over · the account begins at 43 · foreign 44 · W ends
     ///   with bookmark 44: now the alias is known, and W must not account for 44.
     #[must_use]
-    pub fn begin(settled: TransactionId, tallies: &Tallies, silent: &Silent) -> Self {
-        let doubted = begun(tallies).into_iter().filter(|(_, number)| *number > 0).collect();
-        Self { settled, doubted, silent: silent.clone() }
+    pub fn begin(settled: TransactionId, begun: &Begun, tallies: &Tallies) -> Self {
+        let mut begins = Self { settled, doubted: begun.clone() };
+        begins.hear(tallies);
+        begins
     }
 
     /// Which writes of a node do not count.
     #[must_use]
     pub fn doubted_of(&self, node: &NodeName) -> Doubted {
-        if self.silent.contains(node) {
-            return Doubted::All;
-        }
         let of = self.doubted.iter().find(|(life, _)| life.node == *node);
-        of.map_or(Doubted::Nothing, |(life, number)| Doubted::UpTo(life.incarnation, *number))
+        of.map_or(Doubted::All, |(life, number)| Doubted::UpTo(life.incarnation, *number))
     }
 
-    /// Nodes that were silent have answered: of what they begin from now on nothing is doubted.
+    /// Whether a node has said how many writes it had begun. If not, it should be asked before it begins the next one.
+    #[must_use]
+    pub fn has_heard(&self, node: &NodeName) -> bool {
+        self.doubted.keys().any(|life| life.node == *node)
+    }
+
+    /// Nodes that had not answered have: of what they begin from now on nothing is doubted. Without room, nodes that do not answer any more
+    /// are forgotten: if they come back, they are asked anew.
     fn hear(&mut self, tallies: &Tallies) {
         for (life, tally) in tallies {
-            if self.silent.remove(&life.node) {
+            if !self.has_heard(&life.node) {
                 self.doubted.insert(life.clone(), tally.begun);
             }
         }
+        if self.doubted.len() > ACCOUNT_NODES_MAX {
+            let answering: BTreeSet<_> = tallies.keys().map(|life| &life.node).collect();
+            self.doubted.retain(|life, _| answering.contains(&life.node));
+        }
     }
 
-    /// Accounts for all ids up to `newest`. The tallies are of the range from [`Accounts::settled`] to `newest`, and these nodes were silent; writes
-    /// up to `begun` had begun when Neo4j was asked. Nothing changes if the finding is uncertain.
-    pub fn settle(
-        &mut self,
-        newest: TransactionId,
-        begun: &Begun,
-        (tallies, silent): (&Tallies, &Silent),
-    ) -> Finding {
-        let ids = newest.0.saturating_sub(self.settled.0);
-        // Nobody has taken an id, whatever is under way.
-        if ids == 0 {
-            return Finding::Known;
-        }
+    /// Accounts for all ids up to `newest`. The tallies are of the range from [`Accounts::settled`] to `newest`; writes up to `begun` had begun
+    /// when Neo4j was asked. Nothing changes if the finding is uncertain.
+    pub fn settle(&mut self, newest: TransactionId, begun: &Begun, tallies: &Tallies) -> Finding {
+        // Where there is no id, nobody has taken one, whatever is under way.
         let missing = self.missing(newest, tallies);
         if missing == 0 {
             // What is doubted stays so: it may still be under way.
-            self.settled = newest;
+            self.settled = self.settled.max(newest);
             self.hear(tallies);
             return Finding::Known;
         }
         match self.unclear(begun, tallies) {
             Some(unclear) if missing > unclear => {
-                *self = Self::begin(newest, tallies, silent);
+                *self = Self::begin(newest, begun, tallies);
                 Finding::Foreign
             }
             _ => Finding::Uncertain,
@@ -210,12 +216,18 @@ mod tests {
         BTreeMap::from([(node("a"), Tally { begun: unclear.len() as u64, over, unclear })])
     }
 
+    /// Nodes a and b have said that they had begun nothing.
     fn at(settled: u64) -> Accounts {
-        Accounts { settled: TransactionId(settled), ..Accounts::default() }
+        let doubted = BTreeMap::from(["a", "b"].map(|name| (node(name), 0)));
+        Accounts { settled: TransactionId(settled), doubted }
+    }
+
+    fn begin(settled: u64, tallies: &Tallies) -> Accounts {
+        Accounts::begin(TransactionId(settled), &begun(tallies), tallies)
     }
 
     fn settle(accounts: &mut Accounts, tallies: &Tallies, newest: u64) -> Finding {
-        accounts.settle(TransactionId(newest), &begun(tallies), (tallies, &Silent::new()))
+        accounts.settle(TransactionId(newest), &begun(tallies), tallies)
     }
 
     fn found(settled: u64, tallies: &Tallies, newest: u64) -> Finding {
@@ -264,7 +276,7 @@ mod tests {
     fn a_write_that_began_after_the_question_took_none_of_the_ids() {
         let tallies = of(1, &[Some(1)]);
         let none = BTreeMap::from([(node("a"), 0)]);
-        let found = |begun| at(40).settle(TransactionId(42), begun, (&tallies, &Silent::new()));
+        let found = |begun| at(40).settle(TransactionId(42), begun, &tallies);
         assert_eq!(found(&none), Finding::Foreign);
         assert_eq!(found(&Begun::new()), Finding::Uncertain);
     }
@@ -295,20 +307,16 @@ mod tests {
         assert_eq!(accounts.doubted_of(&node("a").node), of_life(1), "another life has other numbers");
     }
 
-    /// B has W under way, which has taken 41, and does not say so. Foreign 44 comes, and W ends with bookmark 44.
+    /// B has W under way, which has taken 41, and does not say so: it is silent, or nobody has listed it. Foreign 44 comes, and W ends with
+    /// bookmark 44.
     #[test]
-    fn a_silent_node_accounts_for_nothing_that_it_may_have_begun_before() {
+    fn a_node_that_has_not_answered_accounts_for_nothing_that_it_may_have_begun_before() {
         let b = node("b");
-        let silent = Silent::from([b.node.clone()]);
-        for mut accounts in [Accounts::begin(TransactionId(43), &of(0, &[]), &silent), {
-            let mut accounts = at(40);
-            let tallies = of(0, &[]);
-            let found = accounts.settle(TransactionId(43), &begun(&tallies), (&tallies, &silent));
-            assert_eq!(found, Finding::Foreign);
-            accounts
-        }] {
-            assert_eq!(accounts.doubted_of(&b.node), Doubted::All);
-            // It goes on being silent.
+        let mut found = at(40);
+        assert_eq!(settle(&mut found, &of(0, &[]), 43), Finding::Foreign);
+        for mut accounts in [begin(43, &of(0, &[])), found] {
+            assert_eq!((accounts.doubted_of(&b.node), accounts.has_heard(&b.node)), (Doubted::All, false));
+            // It goes on not to answer.
             assert_eq!(settle(&mut accounts, &of(2, &[]), 45), Finding::Known);
             assert_eq!(accounts.doubted_of(&b.node), Doubted::All);
             // It answers, and W is under way still: nobody waits for it.
@@ -316,20 +324,59 @@ mod tests {
             both.insert(b.clone(), Tally { begun: 3, over: Vec::new(), unclear: vec![(3, Some(1))] });
             assert_eq!(settle(&mut accounts.clone(), &both, 47), Finding::Foreign);
             assert_eq!(settle(&mut accounts, &with(&[(46, 1)], &[]), 46), Finding::Known);
+            let mut quiet = accounts.clone();
             both.insert(node("a"), with(&[(47, 1)], &[]).remove(&node("a")).unwrap());
             assert_eq!(settle(&mut accounts, &both, 47), Finding::Known);
-            assert_eq!(accounts.doubted_of(&b.node), Doubted::UpTo(Incarnation(1), 3), "later ones count");
+            assert_eq!(settle(&mut quiet, &both, 46), Finding::Known, "no id is asked about");
+            for accounts in [accounts, quiet] {
+                let doubted = accounts.doubted_of(&b.node);
+                assert_eq!(doubted, Doubted::UpTo(Incarnation(1), 3), "later ones count");
+            }
         }
+    }
+
+    /// What is foreign shows at a later try. Writes that began between the tries took none of the ids, and are not doubted.
+    #[test]
+    fn only_writes_that_had_begun_when_neo4j_was_asked_are_doubted() {
+        let mut accounts = at(40);
+        let begun_by_then = BTreeMap::from([(node("a"), 1)]);
+        let mut later = BTreeMap::from([
+            (node("a"), Tally { begun: 3, over: vec![(TransactionId(42), 1)], unclear: vec![(3, Some(1))] }),
+            (node("b"), Tally { begun: 2, ..Tally::default() }),
+        ]);
+        assert_eq!(accounts.settle(TransactionId(42), &begun_by_then, &later), Finding::Foreign);
+        let doubted = BTreeMap::from([(node("a"), 1), (node("b"), 2)]);
+        assert_eq!(accounts, Accounts { settled: TransactionId(42), doubted }, "b had not answered at first");
+        // It may answer in another life.
+        later.insert(
+            Holder { incarnation: Incarnation(2), ..node("a") },
+            Tally { begun: 9, ..Tally::default() },
+        );
+        let mut accounts = at(40);
+        assert_eq!(accounts.settle(TransactionId(42), &begun_by_then, &later), Finding::Foreign);
+        assert_eq!(accounts.doubted_of(&node("a").node), Doubted::UpTo(Incarnation(1), 1));
+    }
+
+    #[test]
+    fn nodes_that_do_not_answer_any_more_are_forgotten_where_there_is_no_room() {
+        let mut accounts = at(40);
+        for number in 0..2 * ACCOUNT_NODES_MAX {
+            let tallies = BTreeMap::from(
+                [String::from("a"), format!("n{number}")].map(|name| (node(&name), Tally::default())),
+            );
+            assert_eq!(settle(&mut accounts, &tallies, 40), Finding::Known);
+            assert!(accounts.doubted.len() <= ACCOUNT_NODES_MAX);
+            assert!(tallies.keys().all(|life| accounts.has_heard(&life.node)));
+        }
+        assert_eq!(accounts.doubted_of(&node("b").node), Doubted::All);
     }
 
     #[test]
     fn an_account_that_begins_beside_writes_doubts_them() {
-        let begin = |tallies: &Tallies| Accounts::begin(TransactionId(40), tallies, &Silent::new());
-        assert_eq!(begin(&of(0, &[])), at(40));
-        let beside = begin(&of(0, &[Some(2), None]));
+        let beside = begin(40, &of(0, &[Some(2), None]));
         assert_eq!(beside.doubted, BTreeMap::from([(node("a"), 2)]));
         let unseen = BTreeMap::from([(node("a"), Tally { begun: 3, ..Tally::default() })]);
-        let beside = begin(&unseen);
+        let beside = begin(40, &unseen);
         assert_eq!(beside.doubted, BTreeMap::from([(node("a"), 3)]), "one may be under way by another name");
     }
 

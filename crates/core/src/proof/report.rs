@@ -3,7 +3,6 @@
 use super::accounts::Accounts;
 use crate::bookmark::{DatabaseUuid, TransactionId};
 use crate::key::{DatabaseTag, ServerTag};
-use crate::node::NodeName;
 use crate::write_position::WriteEpoch;
 
 /// The number of a look at the store. Looks of all nodes have one numbering, while the store keeps its content.
@@ -105,9 +104,6 @@ impl Report {
         for (node, number) in &self.accounts.doubted {
             text.push_str(&format!(" {node} {number:x}"));
         }
-        for node in &self.accounts.silent {
-            text.push_str(&format!(" {node} -"));
-        }
         text
     }
 
@@ -130,10 +126,7 @@ impl Report {
         let server = ServerTag(hex(parts.next())?);
         let mut accounts = Accounts { settled, ..Accounts::default() };
         while let Some(node) = parts.next() {
-            match parts.next()? {
-                "-" => drop(accounts.silent.insert(NodeName::new(node).ok()?)),
-                number => drop(accounts.doubted.insert(node.parse().ok()?, hex(Some(number))?)),
-            }
+            accounts.doubted.insert(node.parse().ok()?, hex(parts.next())?);
         }
         Some(Self { name, database, epoch, foreign, system, run, server, polled, accounts })
     }
@@ -165,7 +158,6 @@ mod tests {
             accounts: Accounts {
                 settled: TransactionId(55),
                 doubted: node.into_iter().map(|node| (node, 18)).collect(),
-                silent: NodeName::new("node-c").into_iter().collect(),
             },
         };
         let text = report.to_text();
@@ -179,6 +171,7 @@ mod tests {
             &text[..60],
             &format!("{text} "),
             &format!("{text} node 1"),
+            &format!("{text} a#1"),
             &format!("{text} a#1 -"),
         ] {
             assert_eq!(Report::from_text(other), None, "{other}");

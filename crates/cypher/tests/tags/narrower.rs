@@ -127,3 +127,46 @@ fn only_as_many_nodes_as_rows_show_that_each_row_has_made_one() {
     let found = "MERGE (n:A {id: 2}) SET n.x = 6 WITH n MATCH (b:A {id: 3}) SET b.x = 6";
     assert!(touches(by_x, found, 1), "`b` was there");
 }
+
+/// A `MERGE` that finds two nodes goes on with two rows, and what follows makes twice as many: as many in all as if it had made its node too.
+#[test]
+fn what_follows_a_merge_may_make_the_nodes_that_it_has_not_made() {
+    let by_x = "MATCH (n:A {x: 5}) RETURN n.id";
+    let merge = "MERGE (n:A {id: 2}) SET n.x = 6 ";
+    for next in [
+        "CREATE (m:B)",
+        "CREATE (n)-[:R]->(m:B)",
+        "MERGE (n)-[:R]->(m:B)",
+        "MERGE (n)-[:R]->(m:B {id: 3})",
+        "MERGE (m:B {y: n.y})",
+        "MERGE (m:B {y: randomUUID()})",
+        "MERGE (m:B {y: [n.y]})",
+        "MERGE (m:B {y: 1})-[:R {y: n.y}]->(n)",
+        "MERGE (m:$(n.y))",
+        "MERGE (n)-[:R]->(n) CREATE (m:B)",
+        "UNWIND [1] AS i MERGE (m:B {i: i, y: n.y})",
+        // The second row does not find what the first one has made.
+        "MERGE (m:B {id: 3}) ON CREATE SET m.id = 4",
+        "MERGE (m:B {id: 3}) ON CREATE SET m[$y] = 4",
+        "MERGE (m:B {id: 3}) ON CREATE SET m += $y",
+        "MERGE (m:B {id: 3}) ON MATCH SET m = {y: 1}",
+        "MERGE (m:B {id: 3}) MERGE (m)-[:R]->(n) ON CREATE SET m.id = 4",
+    ] {
+        let write = format!("{merge}{next}");
+        assert!((0..4).all(|nodes| touches(by_x, &write, nodes)), "{write}");
+    }
+    // A second row of the same values finds what the first one has made.
+    for next in [
+        "MERGE (m:B {id: 3})",
+        "MERGE (m:B {id: 3}) ON CREATE SET m.y = timestamp(), m:C SET m.id = 4",
+        "MERGE (m:B)",
+        "MERGE (m:B {y: $y})",
+        "MERGE (m:B {y: -1}) MERGE (n)-[:R]->(m)",
+        "UNWIND [1] AS i MERGE (m:B:C {i: i})",
+    ] {
+        let write = format!("{merge}{next}");
+        assert!(!touches(by_x, &write, 2) && touches(by_x, &write, 1), "{write}");
+    }
+    let pairs = "UNWIND $rows AS row MERGE (n:A {id: row.id}) SET n.x = 6 MERGE (m:B {id: row.id})";
+    assert!(!touches(by_x, pairs, 4) && touches(by_x, pairs, 3));
+}

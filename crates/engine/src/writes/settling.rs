@@ -122,8 +122,8 @@ impl Writes {
         {
             return Found::Unknown;
         }
-        let (tallies, silent) = self.tallies(name, (database, epoch, &accounts), (until, true)).await;
-        if !silent.is_empty() || tallies.len() <= others.len() {
+        let (tallies, has_all) = self.tallies(name, (database, epoch, &accounts), (until, true)).await;
+        if !has_all || tallies.len() <= others.len() {
             return Found::Unknown;
         }
         if !accounts.settles(until, &tallies) {

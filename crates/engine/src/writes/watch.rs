@@ -27,7 +27,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::proof::{
-    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Silent, Tallies, Tally, begun,
+    Accounts, Finding, IdRange, PollNumber, Report, ServerRun, Tallies, Tally, begun,
 };
 use hopcache_core::tags::{TagId, Touched};
 use hopcache_core::time::{Millis, MonoTime};
@@ -35,7 +35,7 @@ use hopcache_core::write_position::{KnownDatabase, WriteEpoch, WriteEvent, Write
 use tokio::sync::Semaphore;
 
 use crate::model::event::{Event, InvalidationWord};
-use crate::model::ports::{OriginError, OriginFault, Scope, Store, WriteOf};
+use crate::model::ports::{OriginError, Scope, Store, WriteOf};
 use crate::peers;
 use crate::writes::Writes;
 use crate::writes::capture::{ChangeId, ForeignIds};
@@ -194,8 +194,7 @@ impl Writes {
         (newest, run): Answer,
         change: Option<ChangeId>,
     ) -> Option<Account> {
-        let waits_ms = self.cache.proofs().settings()?.report_ms_max(self.lease_ms()?);
-        if self.watching.long_ago_for(name, polled, self.context.now()) < waits_ms {
+        if self.watching.long_ago_for(name, polled, self.context.now()) < self.report_ms_max()? {
             self.context.note(Event::Watched(Finding::Uncertain));
             return None;
         }
@@ -215,32 +214,50 @@ impl Writes {
     }
 
     async fn change_now(&self, name: DatabaseTag, of: &WriteOf) -> Option<ChangeId> {
-        let change = self.current_change(of).await.unwrap_or_else(|fault| {
-            if matches!(fault, OriginFault::Failed(_)) {
-                self.watching.note_told(name, of, false);
-            }
-            None
-        });
+        let asked = self.current_change(of).await;
+        let change =
+            asked.inspect_err(|fault| self.watching.note_failed(name, of, fault)).unwrap_or_default();
         self.watching.note_uncaptured(name, change.is_none().then(|| self.context.now()));
         change
     }
 
-    /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for.
+    /// Accounts for the ids up to `newest`. Writes that had begun when Neo4j was asked are waited for. A node that joins is heard before it writes.
+    ///
+    /// Nobody waits for longer than a report proves something. Where writes overlap all the time, there may be no look at which all are over that
+    /// had begun, and without this nothing would be proved any more. Schedule:
+    ///   foreign 41 · own A is under way · Neo4j says 42, and A, which has taken it, is not over · own B begins, and A ends with bookmark 42 · Neo4j
+    ///   says 43: one id of three is not known, and it may be B's · own C begins, and B ends with 43 · Neo4j says 44, and so on.
     async fn settle(&self, name: DatabaseTag, account: &mut Account, newest: Position) -> Finding {
-        if newest.id == account.accounts.settled {
+        if newest.id == account.accounts.settled && self.has_heard_all(&account.accounts) {
             return Finding::Known;
         }
-        let mut begun_by_then = None;
+        let (mut begun_by_then, mut tallies) = (None, Tallies::new());
         for _ in 0..WATCH_TRIES_MAX {
             let of = (account.database, account.epoch, &account.accounts);
-            let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
+            (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
             let begun_by_then = begun_by_then.get_or_insert_with(|| begun(&tallies));
-            match account.accounts.settle(newest.id, begun_by_then, (&tallies, &silent)) {
+            match account.accounts.settle(newest.id, begun_by_then, &tallies) {
                 Finding::Uncertain => self.context.sleep(Millis(WATCH_AGAIN_MS)).await,
                 finding => return finding,
             }
         }
-        Finding::Uncertain
+        let waits_ms = self.report_ms_max();
+        let has_waited = self.watching.uncertain_for(name, self.context.now());
+        if waits_ms.is_none_or(|waits_ms| has_waited < waits_ms) {
+            return Finding::Uncertain;
+        }
+        account.accounts = Accounts::begin(newest.id, &begun_by_then.unwrap_or_default(), &tallies);
+        Finding::Foreign
+    }
+
+    /// How long a report proves something.
+    fn report_ms_max(&self) -> Option<Millis> {
+        Some(self.cache.proofs().settings()?.report_ms_max(self.lease_ms()?))
+    }
+
+    fn has_heard_all(&self, accounts: &Accounts) -> bool {
+        let others = self.invalidate.in_order_to_tell(&Scope::All);
+        others.iter().chain([self.context.node()]).all(|node| accounts.has_heard(node))
     }
 
     /// The account to go on from: this node's, or that of the last report. `None` if there is none, or if the server has been started anew or
@@ -298,8 +315,8 @@ impl Writes {
             long_ago: None,
         };
         let of = (account.database, account.epoch, &account.accounts);
-        let (tallies, silent) = self.tallies(name, of, (newest.id, false)).await;
-        account.accounts = Accounts::begin(newest.id, &tallies, &silent);
+        let (tallies, _) = self.tallies(name, of, (newest.id, false)).await;
+        account.accounts = Accounts::begin(newest.id, &begun(&tallies), &tallies);
         Some(account)
     }
 
@@ -378,32 +395,25 @@ impl Writes {
         tally
     }
 
-    /// The tallies of all nodes that answer, for the ids after an account, and the silent nodes. Their writes count as foreign.
+    /// The tallies of all nodes that answer, for the ids after an account, and whether these are all. Writes of silent nodes count as foreign.
     pub(super) async fn tallies(
         &self,
         name: DatabaseTag,
         (database, epoch, accounts): (DatabaseUuid, WriteEpoch, &Accounts),
         (until, is_strict): (TransactionId, bool),
-    ) -> (Tallies, Silent) {
+    ) -> (Tallies, bool) {
         let range = |node: &NodeName| {
             let doubted = accounts.doubted_of(node);
             IdRange { database, epoch, after: accounts.settled, until, doubted, is_strict }
         };
         let within = Millis(WATCH_TALLY_MS_MAX);
         let others = self.invalidate.in_order_to_tell(&Scope::All);
-        let asked = others.into_iter().map(|node| {
-            let wanted = peers::tally(name, range(&node));
-            async move { self.peers.ask(&node, wanted, within).await.map_err(|_| node) }
-        });
-        let (mut tallies, mut silent) = (Tallies::new(), Silent::new());
-        for told in join_all(asked).await {
-            match told {
-                Ok((life, tally)) => drop(tallies.insert(life, tally)),
-                Err(node) => drop(silent.insert(node)),
-            }
-        }
+        let asked = others.iter().map(|node| self.peers.ask(node, peers::tally(name, range(node)), within));
+        let told = join_all(asked).await;
+        let has_all = told.iter().all(Result::is_ok);
+        let mut tallies: Tallies = told.into_iter().flatten().collect();
         let me = self.context.me();
         tallies.insert(me.clone(), self.tally(name, &range(&me.node)));
-        (tallies, silent)
+        (tallies, has_all)
     }
 }

@@ -28,6 +28,8 @@ struct WatchedDatabase {
     account: Option<(Account, MonoTime)>,
     /// The report of long ago that this node would have to go on from, and since when nobody has made a later one.
     long_ago: Option<(PollNumber, MonoTime)>,
+    /// Since when its looks have been uncertain.
+    uncertain_since: Option<MonoTime>,
     /// When the server last did not say where its captured changes are.
     uncaptured: Option<MonoTime>,
 }
@@ -58,15 +60,15 @@ impl Watchers {
         }
     }
 
-    /// A question with these credentials has failed. Only a refusal says something of them. Who takes no answer for one would let others in at each
-    /// late answer. Schedule:
+    /// A question with these credentials has failed. Only a refusal says something of them: what a server cannot do, it does for nobody. Who takes
+    /// no answer for a refusal would let others in at each late answer. Schedule:
     ///   the watcher asks as alice: run 1 · one look takes too long · bob reads, and the watcher asks as bob: no run, a new account · alice reads.
     ///
     /// If the credentials are refused, to ask with them again could lock their user out. Or the database is gone.
     pub(super) fn note_failed(&self, name: DatabaseTag, of: &WriteOf, fault: &OriginFault) {
         if matches!(fault, OriginFault::Unauthorized(_)) || fault.is_unknown_database() {
             self.forget(name, of);
-        } else if matches!(fault, OriginFault::Failed(_)) {
+        } else if fault.is_about_rights() {
             self.note_told(name, of, false);
         }
     }
@@ -99,7 +101,7 @@ impl Watchers {
     pub(super) fn keep(&self, name: DatabaseTag, account: Option<(Account, MonoTime)>) {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.account = account;
-            watched.long_ago = None;
+            (watched.long_ago, watched.uncertain_since) = (None, None);
         }
     }
 
@@ -111,6 +113,13 @@ impl Watchers {
         if let Some(watched) = self.databases.lock().get_mut(&name) {
             watched.uncaptured = at;
         }
+    }
+
+    /// A look is uncertain: for how long all have been since the last account.
+    pub(super) fn uncertain_for(&self, name: DatabaseTag, now: MonoTime) -> Millis {
+        let mut databases = self.databases.lock();
+        let Some(watched) = databases.get_mut(&name) else { return Millis::ZERO };
+        now.since(*watched.uncertain_since.get_or_insert(now))
     }
 
     /// For how long this report of long ago has been the last one, as far as this node was asked.
@@ -125,7 +134,14 @@ impl Watchers {
 
 impl WatchedDatabase {
     fn asked_as(of: WriteOf) -> Self {
-        Self { of, is_told_all: false, account: None, long_ago: None, uncaptured: None }
+        Self {
+            of,
+            is_told_all: false,
+            account: None,
+            long_ago: None,
+            uncertain_since: None,
+            uncaptured: None,
+        }
     }
 }
 
@@ -182,6 +198,10 @@ mod tests {
         watchers.note_failed(NAME, &alice, &OriginFault::TimedOut);
         watchers.may_ask_as(NAME, &bob);
         assert!(asks(&alice), "no answer is no refusal");
+        let unavailable = failure("Neo.ClientError.Procedure.ProcedureNotFound");
+        watchers.note_failed(NAME, &alice, &OriginFault::Failed(unavailable));
+        watchers.may_ask_as(NAME, &bob);
+        assert!(asks(&alice), "nobody is told more");
         watchers.note_failed(
             NAME,
             &alice,

@@ -41,7 +41,7 @@ pub const GRAPH: &str = "CREATE (:LA {g: $g, uid: 1, x: 1})-[:TR {x: 1}]->(:LB {
 
 /// Reads, and writes that change their results on [`GRAPH`], of shapes that random statements do not have. This crate
 /// once took each pair for one that does not touch.
-pub const TOUCHING: [(&str, &str); 5] = [
+pub const TOUCHING: [(&str, &str); 7] = [
     ("MATCH (a:LA {g: $g}) WITH count(*) AS c WHERE COUNT { (a {g: $g}) } > 4 RETURN c", CREATE),
     ("MATCH (a:LA {g: $g}) WITH DISTINCT 1 AS c WHERE COUNT { (a {g: $g}) } > 4 RETURN c", CREATE),
     (RELATIONSHIP_X, "MATCH (m:LB {g: $g}), ({g: $g})-[n:TR]->() SET (head([{a: n}.a, m])).x = 9"),
@@ -52,6 +52,12 @@ pub const TOUCHING: [(&str, &str); 5] = [
     (
         RELATIONSHIP_X,
         "MATCH (n:LB {g: $g}) WITH n AS m SET (head(COLLECT { MATCH ({g: $g})-[n:TR]->() RETURN n })).x = 9",
+    ),
+    // Two nodes are found, and two are made.
+    ("MATCH (n:LA {g: $g, uid: 1}) RETURN n.x", "MERGE (n:LA {g: $g}) SET n.x = 9 CREATE (:LB {g: $g})"),
+    (
+        "MATCH (n:LA {g: $g, uid: 1}) RETURN n.x",
+        "MERGE (n:LA {g: $g}) SET n.x = 9 MERGE (m:LB {g: $g, uid: 8}) ON CREATE SET m.uid = 9",
     ),
 ];
 
