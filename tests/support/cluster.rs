@@ -13,6 +13,9 @@ use super::process::{Addrs, NodeProcess, raise_open_files};
 use super::redis::RedisServer;
 use super::turn::Turn;
 
+/// Tests share the machine, whose cores are busy while they run.
+const PREFETCH_AT_ANY_LOAD: &str = "[prefetch]\nyield_cores = false\n";
+
 /// A test's changes of the usual settings.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -112,8 +115,8 @@ impl Cluster {
             let own_store = plan.first_store.filter(|_| place == 0).map(|addr| format!("redis://{addr}"));
             let cluster = if place < plan.started { "" } else { plan.late_cluster };
             let config = config(cluster, own_store.as_deref().unwrap_or(store));
-            let config =
-                config + &plan.prefetch.map_or(String::new(), |lines| format!("[prefetch]\n{lines}\n"));
+            let config = config
+                + &plan.prefetch.map_or(String::new(), |lines| format!("{PREFETCH_AT_ANY_LOAD}{lines}\n"));
             let mut node = NodeProcess::new(dir.path(), &name(place), *addrs, &config);
             node.prefetches = plan.prefetch.is_some();
             node

@@ -21,6 +21,8 @@ pub struct ShownNode {
     pub label: Name,
     /// The number of the column.
     pub column: usize,
+    /// How many columns there are.
+    pub columns: usize,
     /// The keys of maps on the way into the column's value.
     path: Vec<Box<str>>,
     shows: Shown,
@@ -103,26 +105,30 @@ impl<'q> Labels<'q> {
     }
 
     fn shown(&self, projection: &Projection<'_>) -> Vec<ShownNode> {
-        let mut found = Vec::new();
+        let (mut found, columns) = (Vec::new(), projection.items.len());
         // Neo4j orders the columns of a `*`.
         if !projection.is_all {
             for (column, item) in projection.items.iter().enumerate() {
-                self.in_value(&item.value, (column, &mut Vec::new()), &mut found);
+                self.in_value(&item.value, (column, columns, &mut Vec::new()), &mut found);
             }
         }
         found.truncate(SHOWN_NODES_MAX);
         found
     }
 
-    fn in_value(&self, value: &Expr<'_>, at: (usize, &mut Vec<Box<str>>), found: &mut Vec<ShownNode>) {
+    fn in_value(
+        &self,
+        value: &Expr<'_>,
+        (column, columns, path): (usize, usize, &mut Vec<Box<str>>),
+        found: &mut Vec<ShownNode>,
+    ) {
         let [term] = value.terms.as_slice() else { return };
         if !term.signs.is_empty() {
             return;
         }
-        let (column, path) = at;
         let mut add = |variable: &str, path: &[Box<str>], shows: Shown| {
             if let Some(label) = self.0.get(variable) {
-                found.push(ShownNode { label: label.clone(), column, path: path.to_vec(), shows });
+                found.push(ShownNode { label: label.clone(), column, columns, path: path.to_vec(), shows });
             }
         };
         match (&term.operand, term.tail.as_slice()) {
@@ -146,11 +152,11 @@ impl<'q> Labels<'q> {
             (Operand::Map(map), []) => {
                 for (key, value) in &map.entries {
                     path.push(key.as_str().into());
-                    self.in_value(value, (column, &mut *path), found);
+                    self.in_value(value, (column, columns, &mut *path), found);
                     path.pop();
                 }
             }
-            (Operand::Parenthesised(inside), []) => self.in_value(inside, (column, path), found),
+            (Operand::Parenthesised(inside), []) => self.in_value(inside, (column, columns, path), found),
             _ => {}
         }
     }

@@ -57,7 +57,7 @@ mod tests {
     fn the_first_neighbours_pay_until_sessions_do_not_ask_for_them() {
         let pays = |row, sightings| Prices::of(50.0, 0.0).pays(of_neighbour(row, sightings));
         assert!((0..4).all(|row| pays(row, 0.0)) && !pays(4, 0.0));
-        assert!(pays(0, 15.0) && !pays(1, 15.0) && !pays(0, 16.0));
+        assert!(pays(0, 22.0) && !pays(1, 22.0) && !pays(0, 23.0));
     }
 
     proptest! {

@@ -96,10 +96,11 @@ impl Fields {
         self.rows
     }
 
-    /// The name of a column, by its number from zero.
+    /// The name of a column of so many, by its number from zero. `None` if some are not kept: it might be another one's.
     #[must_use]
-    pub fn column(&self, at: usize) -> Option<&str> {
-        self.columns.get(at).map(|name| &**name)
+    pub fn column(&self, at: usize, columns: usize) -> Option<&str> {
+        let are_all = self.columns.len() >= columns.min(FIELDS_COLUMNS_MAX);
+        self.columns.get(at).filter(|_| are_all).map(|name| &**name)
     }
 
     /// The scalar of a row at that place.

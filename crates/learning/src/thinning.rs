@@ -14,8 +14,8 @@
 //! are observed it ends them by time, because a round in which nothing is observed has to end too.
 
 use hopcache_core::limits::{
-    OBSERVED_FULL_ROUNDS, OBSERVED_IN_ROUND_MAX, OBSERVED_ROOM_ROUNDS, OBSERVED_ROOM_WEIGHT,
-    OBSERVED_SHARE_WHEN_FULL,
+    OBSERVED_FULL_ROUNDS, OBSERVED_IN_ROUND_MAX, OBSERVED_IN_ROUND_WHEN_FULL_MAX, OBSERVED_ROOM_ROUNDS,
+    OBSERVED_ROOM_WEIGHT, OBSERVED_SHARE_WHEN_FULL,
 };
 
 /// The share of the sessions that a node observes.
@@ -41,11 +41,15 @@ impl Thinning {
     pub fn round(&mut self, observed: usize, left_out: usize, has_room: bool) {
         self.note_room(has_room);
         #[expect(clippy::cast_precision_loss, reason = "requests of a fraction of a second")]
-        let (all, most) = (observed.saturating_add(left_out) as f64, OBSERVED_IN_ROUND_MAX as f64);
+        let (all, most) = (observed.saturating_add(left_out) as f64, self.number_in_round() as f64);
         let fits = if all > most { most / all } else { 1.0 };
         // It rises slowly, because a round may be quiet by chance. One without requests says nothing.
         let fits = if all > 0.0 { fits.min(self.share * 2.0) } else { self.share };
         self.share = if self.is_thin { fits.min(OBSERVED_SHARE_WHEN_FULL) } else { fits };
+    }
+
+    fn number_in_round(&self) -> usize {
+        if self.is_thin { OBSERVED_IN_ROUND_WHEN_FULL_MAX } else { OBSERVED_IN_ROUND_MAX }
     }
 
     fn note_room(&mut self, has_room: bool) {

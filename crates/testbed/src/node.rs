@@ -150,8 +150,9 @@ impl Node {
 
     /// Writes other lines into its configuration, which a reload takes.
     pub fn change_config(&self, lines: &str, others: &str) -> anyhow::Result<()> {
-        let config = std::fs::read_to_string(&self.config)?.replace(lines, others);
-        Ok(std::fs::write(&self.config, config)?)
+        let config = std::fs::read_to_string(&self.config)?;
+        anyhow::ensure!(config.contains(lines) || config.contains(others), "no {lines:?} in it");
+        Ok(std::fs::write(&self.config, config.replace(lines, others))?)
     }
 
     /// CPU time of its present life; none if it does not run.

@@ -48,10 +48,13 @@ pub(crate) struct Options {
     out: Option<PathBuf>,
 }
 
+/// Between two slices.
+const SETTLING: Duration = Duration::from_secs(2);
+
 /// What is busy.
 const SCENES: [(&str, &str, &str); 2] = [
     ("all cores, with hits", "600s", "32"),
-    // So short a life that nearly all are misses, and a run at a time: the others wait for it.
+    // So short a life that most are misses, and a run at a time: the others wait for it.
     ("Neo4j, with misses", "1s", "1"),
 ];
 
@@ -60,6 +63,7 @@ struct Slice {
     per_s: f64,
     node_cpu_us: f64,
     counts: Counts,
+    unconsidered: u64,
 }
 
 /// Runs it.
@@ -77,8 +81,8 @@ async fn scenes(options: &Options, source: &Source, report: &mut Report) -> anyh
         "{} requests in {} sessions, again and again, {} clients, {NODES} nodes; {} pairs of slices of {} s, the first of a pair with prefetch in every other pair; {}; Neo4j, Redis, nodes and clients share the machine\n",
         trace.len(), options.sessions, options.clients, options.pairs, options.seconds, source.size()
     ));
-    report.line("| busy | requests/s without | with ÷ without, mean (95 % interval) | nodes' CPU µs a request without | more with, mean (95 % interval) | hits of 100 without, with | prefetches with |");
-    report.line("|---|---|---|---|---|---|---|");
+    report.line("| busy | requests/s without | with ÷ without, mean (95 % interval) | nodes' CPU µs a request without | more with, mean (95 % interval) | hits of 100 without, with | prefetches with | not considered with |");
+    report.line("|---|---|---|---|---|---|---|---|");
     for (name, ttl, runs_max) in SCENES {
         let cells = scene(options, (ttl, runs_max), &trace).await?;
         report.line(&format!("| {name} | {cells} |"));
@@ -92,7 +96,7 @@ async fn scene(
     trace: &Arc<Vec<Asked>>,
 ) -> anyhow::Result<String> {
     let sections = format!(
-        "[origin]\nuri = \"bolt://{}\"\nmax_concurrent = {runs_max}\n[entry]\nttl = \"{ttl}\"\n[prefetch]\nenabled = true\n",
+        "[origin]\nuri = \"bolt://{}\"\nmax_concurrent = {runs_max}\n[entry]\nttl = \"{ttl}\"\ngrace = 0.0\n[freshness]\nmode = \"ttl\"\n[prefetch]\nenabled = true\n",
         neo4j::bolt()?
     );
     let nodes = Nodes::start(NODES, &sections).await?;
@@ -102,18 +106,24 @@ async fn scene(
     for pair in 0..options.pairs {
         for is_on in [pair % 2 == 0, pair % 2 == 1] {
             set_prefetch(&nodes, is_on).await?;
-            let slice = slice(options, &nodes, (trace, &asked)).await?;
+            // What the slice before has left behind is asked for, or dies.
+            slice(SETTLING, options, &nodes, (trace, &asked)).await?;
+            let slice = slice(Duration::from_secs(options.seconds), options, &nodes, (trace, &asked)).await?;
             if is_on { on.push(slice) } else { off.push(slice) }
         }
     }
     let pairs = || on.iter().zip(&off);
-    let ratios: Vec<f64> = pairs().map(|(on, off)| on.per_s / off.per_s).collect();
+    // The mean of logarithms: that of ratios is above 1 where nothing differs.
+    let ratios: Vec<f64> = pairs().map(|(on, off)| (on.per_s / off.per_s).ln()).collect();
     let more: Vec<f64> = pairs().map(|(on, off)| on.node_cpu_us - off.node_cpu_us).collect();
     let mean_of = |of: &dyn Fn(&Slice) -> f64| mean(&off.iter().map(of).collect::<Vec<_>>()).0;
+    let ((log, half), (cpu, cpu_half)) = (mean(&ratios), mean(&more));
+    let [ratio, least, most] = [log, log - half, log + half].map(f64::exp);
     let launched: u64 = on.iter().map(|slice| slice.counts.launched).sum();
-    let ((ratio, ratio_half), (cpu, cpu_half)) = (mean(&ratios), mean(&more));
+    let left_out: u64 = on.iter().map(|slice| slice.unconsidered).sum();
+    let answered: u64 = on.iter().map(|slice| slice.counts.hits + slice.counts.misses).sum();
     Ok(format!(
-        "{:.0} | {ratio:.4} (± {ratio_half:.4}) | {:.1} | {cpu:+.1} (± {cpu_half:.1}) | {:.1}, {:.1} | {launched}",
+        "{:.0} | {ratio:.4} ({least:.4}–{most:.4}) | {:.1} | {cpu:+.1} (± {cpu_half:.1}) | {:.1}, {:.1} | {launched} | {left_out} of {answered}",
         mean_of(&|slice| slice.per_s),
         mean_of(&|slice| slice.node_cpu_us),
         hits_percent(&off),
@@ -132,16 +142,19 @@ fn from(
 }
 
 async fn slice(
+    span: Duration,
     options: &Options,
     nodes: &Nodes,
     (trace, asked): (&Arc<Vec<Asked>>, &Arc<AtomicUsize>),
 ) -> anyhow::Result<Slice> {
-    let (before, counted) = (nodes.cpu()?, Counts::of(&nodes.metrics().await?));
-    let span = Duration::from_secs(options.seconds);
+    let unconsidered = || nodes.metric("hopcache_observations_total", "outcome=\"unconsidered\"");
+    let (left_out, counted) = (unconsidered().await?, Counts::of(&nodes.metrics().await?));
+    let before = nodes.cpu()?;
     let seen = closed(from(nodes, trace, asked), options.clients, Until::Over(span)).await?;
     let node_cpu_us = each_us(nodes.cpu()?.saturating_sub(before), seen.results());
     let counts = Counts::of(&nodes.metrics().await?).since(&counted);
-    Ok(Slice { per_s: seen.per_s(), node_cpu_us, counts })
+    let unconsidered = unconsidered().await?.saturating_sub(left_out);
+    Ok(Slice { per_s: seen.per_s(), node_cpu_us, counts, unconsidered })
 }
 
 async fn set_prefetch(nodes: &Nodes, is_on: bool) -> anyhow::Result<()> {
@@ -162,13 +175,13 @@ fn hits_percent(slices: &[Slice]) -> f64 {
     percent
 }
 
-/// The mean, and half of its 95 % interval (of many values: 1.96 standard errors).
+/// The mean, and half of its 95 % interval: two standard errors, as of some dozen values (Student).
 #[expect(clippy::cast_precision_loss, reason = "some dozens")]
 fn mean(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    (mean, 1.96 * (variance / count).sqrt())
+    (mean, 2.0 * (variance / count).sqrt())
 }
 
 #[cfg(test)]
@@ -178,7 +191,7 @@ mod tests {
     #[test]
     fn the_interval_is_of_the_mean() {
         let (of, half) = mean(&[1.0, 3.0, 1.0, 3.0]);
-        assert!((of - 2.0).abs() < 1e-12 && (half - 1.96 * (4.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
+        assert!((of - 2.0).abs() < 1e-12 && (half - 2.0 * (4.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
         assert_eq!(mean(&[]), (0.0, 0.0));
     }
 }

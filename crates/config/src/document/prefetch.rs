@@ -20,6 +20,10 @@ pub struct PrefetchSection {
     #[schemars(range(min = 0, max = 16))]
     #[schemars(extend("x-reload" = true))]
     pub depth: u32,
+    /// Whether a node launches nothing and observes little while nearly all time of its cores is used. `false` for machines that are busy
+    /// with work of low priority.
+    #[schemars(extend("x-reload" = true))]
+    pub yield_cores: bool,
     /// Largest number of patterns whose successors are kept.
     #[schemars(range(min = 1, max = PATTERNS_MAX))]
     pub max_patterns: u32,
@@ -46,6 +50,7 @@ impl Default for PrefetchSection {
             enabled: true,
             max_queries: 4,
             depth: 1,
+            yield_cores: true,
             max_patterns: 256,
             gossip: true,
             kinds: vec![PrefetchKind::Exact, PrefetchKind::Template, PrefetchKind::Overlap],

@@ -232,8 +232,12 @@ pub const CORES_LOOK_MS: u64 = 1_000;
 /// The share of their time from which cores count as busy, in percent: a client waits for one more piece of work then, as long as the
 /// piece takes. Where half of the time is used, it finds a free core.
 pub const CORES_BUSY_PERCENT: u64 = 90;
-/// Busy cores are free again below this share. What prefetch itself uses lies between.
-pub const CORES_FREE_PERCENT: u64 = 80;
+/// Busy cores are free again below this share.
+pub const CORES_FREE_PERCENT: u64 = 85;
+/// Looks in a row that have to agree on it.
+pub const CORES_LOOKS: u32 = 2;
+/// After so long without a look nothing is known of the cores.
+pub const CORES_KNOWN_MS: u64 = 5 * CORES_LOOK_MS;
 /// Launches allowed for each demand miss, in quarters of a launch: prefetch adds at most a quarter to the origin's load
 /// (DESIGN "Prefetch").
 pub const PREFETCH_QUARTERS_PER_MISS: i64 = 1;

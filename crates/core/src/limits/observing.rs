@@ -26,6 +26,8 @@ pub const OBSERVED_FULL_ROUNDS: u32 = 4;
 pub const OBSERVED_ROOM_WEIGHT: u32 = 2;
 /// Share of the sessions that are observed then, since nothing that they teach is launched. They keep the counts alive.
 pub const OBSERVED_SHARE_WHEN_FULL: f64 = 1.0 / 16.0;
+/// Observations of one round then, about: 50 a second.
+pub const OBSERVED_IN_ROUND_WHEN_FULL_MAX: usize = OBSERVED_IN_ROUND_MAX / 4;
 /// Rounds with room after which all sessions are observed again.
 pub const OBSERVED_ROOM_ROUNDS: u32 = 3;
 /// Observations in one message, which bounds the work that one message causes at its receiver.
@@ -121,18 +123,18 @@ pub const CANDIDATES_MAX: usize = 32;
 pub const OVERLAP_PRIOR: f64 = 0.3;
 /// How long a node goes by what it has found out to follow a pattern: sums of counts that change by a few per cent in a second.
 pub const PROSPECT_KEPT_MS: u64 = 1_000;
-/// How long a node goes by what it has found out of the launches of a source. Notes on launches are counted that often.
-pub const RECORD_KEPT_MS: u64 = super::DELTAS_EVERY_MS;
 /// Sightings of a pattern from which that is so.
 pub const PROSPECT_SEEN_MIN: f64 = 16.0;
 /// The number of such patterns: those that most applications have. Each has eight decoded forms at most.
 pub const PROSPECTS_MAX: usize = 256;
-/// The assumed probability that a node which the first row of a result names is asked for next: three to two against two of its
-/// patterns. Experience corrects it.
-pub const NEIGHBOUR_PRIOR: f64 = 0.5;
+/// How long a node goes by what it has found out of the launches of a source. Notes on launches are counted that often.
+pub const RECORD_KEPT_MS: u64 = super::DELTAS_EVERY_MS;
+/// The assumed probability that a node which the first row of a result names is asked for next, by one of its
+/// patterns. Experience corrects it. Two steps still pay at an idle origin, and three do not.
+pub const NEIGHBOUR_PRIOR: f64 = 0.6;
 /// The probability of each further row, as a share of that of the row before it: the fourth row is the last that pays at an idle origin.
 pub const NEIGHBOUR_ROW_SHARE: f64 = 0.8;
-/// The weight of that assumption, in sightings of the pattern in sessions: so many without the neighbour halve it, below what pays.
+/// The weight of that assumption, in sightings of the pattern in sessions: after 23 it is below what pays.
 pub const NEIGHBOUR_PRIOR_WEIGHT: f64 = 16.0;
 /// Labels whose patterns a node remembers, of all databases and users together.
 pub const NEIGHBOUR_LABELS_MAX: usize = 128;

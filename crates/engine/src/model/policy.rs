@@ -161,6 +161,8 @@ pub struct PrefetchPolicy {
     pub queries_max: u32,
     /// Steps of typed neighbours; 0: none.
     pub neighbour_steps_max: u8,
+    /// Whether nothing is launched while nearly all time of the machine's cores is used.
+    pub yields_cores: bool,
     /// Patterns whose successors are learned.
     pub patterns_max: u32,
     /// Whether nodes share their lessons.
@@ -191,6 +193,7 @@ impl PrefetchPolicy {
         is_on: false,
         queries_max: 4,
         neighbour_steps_max: 1,
+        yields_cores: true,
         patterns_max: PATTERNS_DEFAULT,
         is_gossiped: true,
         kinds: Kinds::ALL,

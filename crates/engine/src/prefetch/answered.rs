@@ -1,13 +1,13 @@
-//! Answered queries, misses that run, and neighbours that were read ahead, which wait to be considered, and the gate before them. It decides nothing: `consider` says how many more
-//! are let in.
+//! Queries that wait to be considered, and the gate before them: answered ones, misses that run, and neighbours that were read ahead.
+//! It decides nothing: `consider` says how many more are let in.
 //!
 //! A query that waits keeps the message that it came in. At a busy node most queries would wait for nothing, and what they
 //! keep would be freed late, by another thread, from cold memory: 8 µs a request, in a measurement. So they are turned away
 //! at the gate, where it costs one look.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::ANSWERED_MAX;
@@ -27,7 +27,7 @@ pub(super) enum AnsweredQuery {
 }
 
 /// When a query is considered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Moment {
     /// A miss has just begun to run.
     Runs,
@@ -35,8 +35,13 @@ pub(super) enum Moment {
     Ran,
     /// A hit was answered: what follows it is mostly cached too.
     Hit,
-    /// It was read ahead, as a typed neighbour. So many more steps may follow.
-    Ahead(u8),
+    /// It was read ahead, as a typed neighbour.
+    Ahead {
+        /// So many more steps may follow.
+        steps_left: u8,
+        /// The probability that it will be asked.
+        p: f64,
+    },
 }
 
 impl AnsweredQuery {
@@ -58,11 +63,6 @@ impl AnsweredQuery {
     pub(super) fn is_answer(&self) -> bool {
         matches!(self.moment(), Moment::Ran | Moment::Hit)
     }
-
-    /// Whether its answer is still to come.
-    pub(super) fn runs(&self) -> bool {
-        self.moment() == Moment::Runs
-    }
 }
 
 /// What became of a query.
@@ -83,6 +83,8 @@ pub(super) struct AnsweredQueries {
     drained: Mutex<Option<mpsc::Receiver<AnsweredQuery>>>,
     /// How many more are let in.
     wanted: AtomicUsize,
+    /// Whether none will be let in before the next look: nothing could be launched.
+    is_closed: AtomicBool,
     /// How many were not, since the last [`AnsweredQueries::take_turned_away`].
     turned_away: AtomicUsize,
 }
@@ -95,6 +97,7 @@ impl AnsweredQueries {
             queue,
             drained: Mutex::new(Some(drained)),
             wanted: AtomicUsize::new(usize::MAX),
+            is_closed: AtomicBool::new(false),
             turned_away: AtomicUsize::new(0),
         }
     }
@@ -108,9 +111,24 @@ impl AnsweredQueries {
         self.drained.lock().take()
     }
 
+    /// Lets in none before the next [`AnsweredQueries::let_in`].
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Turns a query away, and counts it, if none will be let in: the cheapest look, for each answer of a busy node.
+    pub(super) fn is_turned_away(&self) -> bool {
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        if is_closed {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+        }
+        is_closed
+    }
+
     /// Lets in so many more, then none. Those that are on their way in may add a few.
     pub(super) fn let_in(&self, more: usize) {
         self.wanted.store(more, Ordering::Relaxed);
+        self.is_closed.store(false, Ordering::Relaxed);
     }
 
     /// Lets in all that there is room for.
@@ -157,14 +175,22 @@ pub(super) fn round_of(
     round
 }
 
-/// Leaves each query once in a round. `RecentKeys` leaves out most repeats, but not all.
+/// Leaves each query once in a round: as answered, else as one that runs. `RecentKeys` leaves out most repeats, but not all.
 fn leave_once(round: &mut Vec<AnsweredQuery>) {
-    let answers: BTreeSet<QueryKey> =
-        round.iter().filter(|query| !query.runs()).map(|answered| *answered.key()).collect();
-    // A run that has been answered meanwhile is considered as answered.
-    round.retain(|query| !query.runs() || !answers.contains(query.key()));
-    let mut keys = BTreeSet::new();
-    round.retain(|answered| keys.insert(*answered.key()));
+    let rank = |query: &AnsweredQuery| match query.moment() {
+        Moment::Ran | Moment::Hit => 2,
+        Moment::Runs => 1,
+        Moment::Ahead { .. } => 0,
+    };
+    let mut ranks: BTreeMap<QueryKey, u8> = BTreeMap::new();
+    for query in round.iter() {
+        let best = ranks.entry(*query.key()).or_default();
+        *best = rank(query).max(*best);
+    }
+    round.retain(|query| {
+        let is_it = ranks.get(query.key()) == Some(&rank(query));
+        is_it && ranks.remove(query.key()).is_some()
+    });
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which queries may follow a query, and how probable each is: by exact successors, templates and overlaps. It orders nothing: what
+//! Which queries may follow a query, and how probable each is: by exact successors, templates, neighbours and overlaps. It orders nothing: what
 //! pays is chosen in `consider`.
 //!
 //! A template whose parameters come from parameters alone gives the whole next query, so what follows that one can be said at once,
@@ -42,10 +42,10 @@ impl Prefetch {
         let threshold = Prices::of(f64::NAN, 0.0).threshold();
         let query = SourceId::Query(QueryTag::of(&self.hasher, &before.query.key));
         // What no client has asked leads to neighbours alone.
-        let is_ahead = matches!(before.moment, Moment::Ahead(_));
+        let is_ahead = matches!(before.moment, Moment::Ahead { .. });
         let of_pattern = self.prospect(before.statement.pattern, before.statement.realm);
         let sightings = of_pattern.as_ref().map_or(0.0, |prospect| prospect.seen);
-        let of_pattern = of_pattern.filter(|_| kinds.template && !is_ahead);
+        let of_pattern = of_pattern.filter(|_| kinds.template);
         let of_query = (kinds.exact && !is_ahead)
             .then(|| self.learning.model.lock().outlook(query, self.context.now()))
             .flatten();
@@ -54,7 +54,7 @@ impl Prefetch {
             || of_query.as_ref().is_some_and(|outlook| !outlook.successors.is_empty());
         let taught: Vec<&Successor> =
             of_pattern.iter().flat_map(|prospect| self.usable(&prospect.successors)).collect();
-        if !taught.is_empty() {
+        if !taught.is_empty() && !is_ahead {
             // A template that no exact count supports, and that cannot pay even at an idle origin, is not bound.
             let p_min = match &of_query {
                 Some(exact) if !exact.successors.is_empty() => 0.0,
@@ -74,10 +74,7 @@ impl Prefetch {
             may_follow |= neighbours.may_follow;
             lacks_fields |= neighbours.lacks_fields;
         }
-        if is_ahead {
-            return Candidates { all, may_follow, lacks_fields };
-        }
-        if kinds.overlap {
+        if kinds.overlap && !is_ahead {
             may_follow |= self.overlaps(before, &mut all);
         }
         Candidates { all, may_follow, lacks_fields }

@@ -1,5 +1,5 @@
-//! Candidates: queries that may follow a query that was just answered. They come from exact successors, templates and
-//! overlaps. They are ranked together by the time that they are expected to save, and ordered from the owners of their
+//! Candidates: queries that may follow a query that was just answered. They come from exact successors, templates,
+//! typed neighbours and overlaps. They are ranked together by the time that they are expected to save, and ordered from the owners of their
 //! keys (`orders.rs`). The owner decides whether to carry out an order (`launch.rs`): it knows its copies, its flights
 //! and its origin.
 //!
@@ -29,7 +29,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_learning::SourceId;
-use hopcache_learning::gain::Prices;
+use hopcache_learning::gain::{CandidateKind, Prices};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::yield_now;
@@ -115,15 +115,21 @@ impl Prefetch {
 
     /// A prefetch has ended. Its typed neighbours may be a further step.
     pub(super) fn read_ahead(&self, order: &Order) {
-        if order.steps_left > 0 && self.is_considering() {
-            let answered = &self.learning.considering.answered;
-            answered.push_silently(&order.query, order.rendering, Moment::Ahead(order.steps_left));
+        // The sender may have another `prefetch.depth`.
+        let steps_max = self.policy.now().prefetch.neighbour_steps_max.saturating_sub(1);
+        let steps_left = order.steps_left.min(steps_max);
+        if order.kind == CandidateKind::Neighbour && steps_left > 0 && self.is_considering() {
+            let moment = Moment::Ahead { steps_left, p: order.p };
+            self.learning.considering.answered.push_silently(&order.query, order.rendering, moment);
         }
     }
 
     /// A forwarded request was answered by this node. `read`: as this node has read and answered it; most hits are answered unread.
     pub(crate) fn answered_forwarded(&self, forwarded: &ForwardedAsk, read: Option<(&Ask, Class)>) {
         if !self.is_considering() || forwarded.rest_bytes() > ANSWERED_BYTES_MAX {
+            return;
+        }
+        if read.is_none() && self.learning.considering.answered.is_turned_away() {
             return;
         }
         let answered = || AnsweredQuery::Forwarded(forwarded.clone());
@@ -134,6 +140,9 @@ impl Prefetch {
     }
 
     fn answered_ask(&self, ask: &Ask, class: Class) {
+        if self.learning.considering.answered.is_turned_away() {
+            return;
+        }
         let moment = if class == Class::Hit { Moment::Hit } else { Moment::Ran };
         let now = self.context.now();
         if ask.query.facts().in_vain().is_due(now) {
@@ -192,6 +201,9 @@ impl Prefetch {
     async fn sampled(&self, drained: &mut mpsc::Receiver<AnsweredQuery>) -> Option<Vec<AnsweredQuery>> {
         let answered = &self.learning.considering.answered;
         answered.let_in(0);
+        if !self.has_room_for_launches() {
+            answered.close();
+        }
         self.context.sleep(Millis(CONSIDER_EVERY_MS_BUSY - CONSIDER_SAMPLED_MS)).await;
         if self.has_room_for_launches() {
             answered.let_in(CONSIDERED_IN_ROUND_MAX);
@@ -215,11 +227,14 @@ impl Prefetch {
             }
             let Some(before) = self.antecedent(answered) else { continue };
             let runs = before.moment == Moment::Runs;
-            if before.moment == Moment::Hit && !before.statement.after_hits.is_due() {
-                continue;
+            if before.moment == Moment::Hit {
+                self.note_asked(&before);
+                if !before.statement.after_hits.is_due() {
+                    continue;
+                }
             }
             let candidates = self.candidates_of(&before);
-            if !matches!(before.moment, Moment::Ahead(_)) {
+            if !matches!(before.moment, Moment::Ahead { .. }) {
                 self.note_considered(&before, &candidates);
             }
             match candidates {
@@ -237,13 +252,15 @@ impl Prefetch {
     /// A query of a client was considered.
     fn note_considered(&self, before: &Antecedent, candidates: &Candidates) {
         let considering = &self.learning.considering;
-        considering.neighbours.note(before);
         let runs = before.moment == Moment::Runs;
         // The answer of a run brings nothing new, unless its fields are needed.
         if runs && !candidates.lacks_fields {
             considering.considered.is_first(&before.query.key, self.context.now());
         }
         if !runs || !candidates.lacks_fields {
+            if before.moment != Moment::Hit {
+                self.note_asked(before);
+            }
             before.query.facts().in_vain().note(candidates.may_follow);
         }
     }

@@ -19,6 +19,7 @@ use hopcache_core::limits::{
     REFUSED_FORMS_MS, WIDTHS_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::precision::{Trials, Width};
 use hopcache_learning::{FormId, SourceId, Successors};
 use lru::LruCache;
@@ -91,7 +92,11 @@ impl Feedback {
         }
         let now = self.clock.now();
         let mut model = self.model.lock();
-        for ResolvedLaunch { source, form, resolution, .. } in notes {
+        for ResolvedLaunch { source, form, resolution, kind, .. } in notes {
+            if kind == CandidateKind::Neighbour {
+                // A pair of patterns is in no session. Its launches give it a place among the sources.
+                model.saw(source, now);
+            }
             model.launched(source, form, now);
             if resolution.is_used() {
                 model.used(source, form, now);
@@ -119,7 +124,8 @@ impl Feedback {
             return *record;
         }
         let ended = self.model.lock().precision(source, now);
-        let queries_max = (self.queries_max)();
+        // A node whose own limit is 0 takes orders of others, and may get another limit.
+        let queries_max = (self.queries_max)().max(1);
         let mut records = self.records.lock();
         let record = records.get_or_insert_mut(source, || SourceRecord::new(queries_max));
         record.at = now;
@@ -195,7 +201,7 @@ mod tests {
     use hopcache_learning::{Bounds, OriginTag, PatternTag, TransitionCounts};
 
     use super::*;
-    use crate::prefetch::{CandidateKind, Resolution};
+    use crate::prefetch::Resolution;
 
     const SOURCE: SourceId = SourceId::Pattern(PatternTag(5));
 

@@ -156,21 +156,28 @@ impl Prefetch {
     /// Whether the origin and this machine have anything left over for runs that no client waits for. Asked before anything is
     /// considered; each order is judged again by the owner of its key.
     pub(super) fn has_room_for_launches(&self) -> bool {
+        self.is_well() && self.origin.has_spare() && !self.are_cores_busy()
+    }
+
+    fn is_well(&self) -> bool {
         let origin = &self.origin;
         let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
-        is_well && !self.fetch.is_shedding() && origin.has_spare() && !self.cores.are_busy()
+        is_well && !self.fetch.is_shedding()
+    }
+
+    fn are_cores_busy(&self) -> bool {
+        self.policy.now().prefetch.yields_cores && self.cores.are_busy()
     }
 
     /// A prediction must not take a slot or a core from a request that waits now.
     fn has_room(&self, order: &Order) -> Result<(), Skip> {
-        if self.cores.are_busy() {
+        if self.are_cores_busy() {
             return Err(Skip::CoresBusy);
         }
-        let origin = &self.origin;
-        let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
-        if !is_well || self.fetch.is_shedding() {
+        if !self.is_well() {
             return Err(Skip::Degraded);
         }
+        let origin = &self.origin;
         let is_half_full = !self.is_nearly_certain(order)
             && origin.slots().is_some_and(|slots| origin.in_flight() * 2 > slots);
         let identity = &order.query.identity;

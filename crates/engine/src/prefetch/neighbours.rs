@@ -27,7 +27,10 @@ use hopcache_packstream::{Reader, Token, Writer};
 use lru::LruCache;
 use parking_lot::Mutex;
 
+use crate::fetch::Verdict;
+use crate::model::ask::Query;
 use crate::prefetch::Prefetch;
+use crate::prefetch::answered::Moment;
 use crate::prefetch::candidate::{Antecedent, Candidate};
 use crate::prefetch::candidates::LazyFields;
 use crate::prefetch::statements::ReadStatement;
@@ -46,7 +49,8 @@ struct AnchoredPattern {
 /// A pattern, and where a result has the values to ask it for.
 #[derive(Debug, Clone)]
 struct Neighbour {
-    column: usize,
+    /// Its number, and how many there are.
+    column: (usize, usize),
     path: Vec<Box<str>>,
     pattern: AnchoredPattern,
 }
@@ -63,26 +67,27 @@ impl Neighbours {
         Self(Mutex::new(LruCache::new(most)))
     }
 
-    /// Notes a query that was asked.
-    pub(super) fn note(&self, asked: &Antecedent) {
-        if asked.query.statement.len() > FORM_STATEMENT_BYTES_MAX {
-            return;
-        }
+    /// Notes a read that a client has asked. The last text and type stand for its pattern.
+    fn note(&self, asked: &Antecedent) {
         let Some((label, key, parameter)) = asked.query.facts().anchor_parameter() else { return };
-        let Some(kind) = kind_of_only(parameter, &asked.query.params) else { return };
+        let kind = kind_of_only(parameter, &asked.query.params);
+        let Some(kind) = kind.filter(|kind| matches!(kind, Kind::Int | Kind::Text | Kind::Bool)) else {
+            return;
+        };
         let place = (asked.statement.realm, Box::from(label.as_str()));
         let mut labels = self.0.lock();
         let patterns = labels.get_or_insert_mut(place, Vec::new);
         patterns.iter_mut().for_each(|pattern| pattern.asked *= NEIGHBOUR_ASKED_KEPT);
-        let is_it = |pattern: &&mut AnchoredPattern| pattern.statement.pattern == asked.statement.pattern;
-        if let Some(known) = patterns.iter_mut().find(is_it) {
-            known.asked += 1.0;
-        } else {
-            patterns.truncate(NEIGHBOURS_OF_LABEL_MAX - 1);
-            let (key, parameter) = (Box::from(key.as_str()), Box::from(parameter));
-            let statement = Arc::clone(&asked.statement);
-            patterns.push(AnchoredPattern { key, parameter, kind, statement, asked: 1.0 });
-        }
+        let is_it = |pattern: &AnchoredPattern| pattern.statement.pattern == asked.statement.pattern;
+        let before = patterns.iter().position(is_it).map_or(0.0, |at| patterns.remove(at).asked);
+        patterns.truncate(NEIGHBOURS_OF_LABEL_MAX - 1);
+        patterns.push(AnchoredPattern {
+            key: key.as_str().into(),
+            parameter: parameter.into(),
+            kind,
+            statement: Arc::clone(&asked.statement),
+            asked: before + 1.0,
+        });
         patterns.sort_by(|one, other| other.asked.total_cmp(&one.asked));
     }
 
@@ -94,7 +99,12 @@ impl Neighbours {
             let patterns = labels.peek(&(realm, Box::from(node.label.as_str())));
             for pattern in patterns.into_iter().flatten() {
                 let Some(path) = node.path_of(&pattern.key) else { continue };
-                found.push(Neighbour { column: node.column, path, pattern: pattern.clone() });
+                let is_known =
+                    |other: &Neighbour| other.pattern.statement.pattern == pattern.statement.pattern;
+                if !found.iter().any(is_known) {
+                    let (column, pattern) = ((node.column, node.columns), pattern.clone());
+                    found.push(Neighbour { column, path, pattern });
+                }
             }
         }
         drop(labels);
@@ -117,6 +127,15 @@ pub(super) struct NeighboursFound {
 }
 
 impl Prefetch {
+    /// A query of a client is considered: later it may be a neighbour, if the server has called it a read.
+    pub(super) fn note_asked(&self, asked: &Antecedent) {
+        let is_short = asked.query.statement.len() <= FORM_STATEMENT_BYTES_MAX;
+        let is_read = || self.fetch.classifier().verdict(&asked.query) == Verdict::Read;
+        if is_short && self.policy.now().prefetch.neighbour_steps_max > 0 && is_read() {
+            self.learning.considering.neighbours.note(asked);
+        }
+    }
+
     /// The neighbours of what was asked, which was seen so often in sessions. `taught`: the statements of templates that follow it.
     /// Each is a candidate for the first rows of the answer, if this node knows their fields.
     pub(super) fn neighbours<F: FnOnce() -> Option<Arc<Fields>>>(
@@ -126,12 +145,19 @@ impl Prefetch {
         fields: &LazyFields<F>,
         all: &mut Vec<Candidate>,
     ) -> NeighboursFound {
+        // Of what was read ahead, a further step is as likely as both together.
+        let p_before = if let Moment::Ahead { p, .. } = before.moment { p } else { 1.0 };
+        let p_of = |row| self.calibrated(CandidateKind::Neighbour, p_before * of_neighbour(row, sightings));
         let shown = before.query.facts().shown_nodes();
-        if shown.is_empty() || of_neighbour(0, sightings) <= p_min {
+        if shown.is_empty() || p_of(0) <= p_min {
             return NeighboursFound::default();
         }
         let mut found = self.learning.considering.neighbours.of(before.statement.realm, shown);
-        found.retain(|each| !taught.contains(each.pattern.statement.read.normal.as_str()));
+        found.retain(|each| {
+            let statement = &each.pattern.statement;
+            let launches_max = || self.learning.feedback.launches_max(self.source_of(before, statement));
+            !taught.contains(statement.read.normal.as_str()) && launches_max() > 0
+        });
         found.truncate(NEIGHBOUR_PATTERNS_MAX);
         if found.is_empty() {
             return NeighboursFound::default();
@@ -140,35 +166,43 @@ impl Prefetch {
             return NeighboursFound { may_follow: true, lacks_fields: true };
         };
         for neighbour in &found {
-            let source = self.source_of(before, &neighbour.pattern.statement);
-            let rows = (0..FIELDS_ROWS_MAX).map(|row| (row, of_neighbour(row, sightings)));
-            for (row, p) in rows.take_while(|(_, p)| *p > p_min) {
+            let next = &neighbour.pattern.statement;
+            let source = self.source_of(before, next);
+            let is_asked = next.pattern == before.statement.pattern;
+            for row in (0..FIELDS_ROWS_MAX).take_while(|row| p_of(*row) > p_min) {
                 let Some(params) = neighbour.params_of(fields, row) else { continue };
-                let statement = neighbour.pattern.statement.read.normal.shared();
-                let kind = CandidateKind::Neighbour;
+                if is_asked && before.query.params == params {
+                    continue;
+                }
+                let (kind, p) = (CandidateKind::Neighbour, p_before * of_neighbour(row, sightings));
+                let statement = next.read.normal.shared();
                 all.push(Candidate { statement, params: params.into(), source, form: FormId::ANY, kind, p });
             }
         }
         NeighboursFound { may_follow: true, lacks_fields: false }
     }
 
-    /// The pair of two patterns, as a source. Operators see it by both texts.
+    /// The pair of two patterns, as a source.
     fn source_of(&self, before: &Antecedent, next: &ReadStatement) -> SourceId {
-        let text = format!("{} /* typed neighbours: */ {}", before.statement.text, next.text);
-        let (query, scope) = (&before.query, before.query.identity.scope);
-        let tag = PatternTag::of(&self.hasher, &query.database, scope, &text);
+        let pair = [before.statement.pattern, next.pattern].map(|pattern| pattern.0.to_le_bytes());
+        SourceId::Pattern(PatternTag(self.hasher.learning_tag(b"neighbour", [&pair[0], &pair[1], b""])))
+    }
+
+    /// Keeps the text of a pair, by which operators see it: a neighbour is ordered.
+    pub(super) fn define_pair(&self, pair: SourceId, before: &Antecedent, next: &Query) {
+        let SourceId::Pattern(tag) = pair else { return };
         let mut model = self.learning.model.lock();
         if model.pattern(tag).is_none() {
+            let text = format!("{} /* as a neighbour of */ {}", next.normal.as_str(), before.statement.text);
             model.define_pattern(tag, &text);
         }
-        SourceId::Pattern(tag)
     }
 }
 
 impl Neighbour {
     /// The parameters of the query for the node in this row (one PackStream map).
     fn params_of(&self, fields: &Fields, row: u8) -> Option<Vec<u8>> {
-        let value = fields.value(row, fields.column(self.column)?, &self.path)?;
+        let value = fields.value(row, fields.column(self.column.0, self.column.1)?, &self.path)?;
         if Kind::of(value) != Some(self.pattern.kind) {
             return None;
         }

@@ -133,6 +133,9 @@ impl Prefetch {
             return;
         };
         ordering.mark(&key, now);
+        if candidate.kind == CandidateKind::Neighbour {
+            self.define_pair(candidate.source, before, &query);
+        }
         let order = Order {
             query: Arc::new(query),
             rendering: before.rendering,
@@ -149,11 +152,12 @@ impl Prefetch {
 
     /// How many steps of neighbours may follow a candidate's answer. What else is read ahead leads to nothing.
     fn steps_after(&self, before: &Antecedent, kind: CandidateKind) -> u8 {
-        match (kind, before.moment) {
-            (CandidateKind::Neighbour, Moment::Ahead(steps_left)) => steps_left.saturating_sub(1),
-            (CandidateKind::Neighbour, _) => self.policy.now().prefetch.neighbour_steps_max.saturating_sub(1),
-            _ => 0,
-        }
+        let steps_max = self.policy.now().prefetch.neighbour_steps_max;
+        let steps_left = match before.moment {
+            Moment::Ahead { steps_left, .. } => steps_left,
+            _ => steps_max,
+        };
+        if kind == CandidateKind::Neighbour { steps_left.saturating_sub(1) } else { 0 }
     }
 
     /// Sends the orders of a round, each message in a task of its own. Own keys need no message.

@@ -89,6 +89,7 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
     PrefetchPolicy {
         is_on: prefetch.enabled,
         queries_max: prefetch.max_queries,
+        yields_cores: prefetch.yield_cores,
         neighbour_steps_max: u8::try_from(prefetch.depth).unwrap_or(u8::MAX),
         patterns_max: prefetch.max_patterns,
         is_gossiped: prefetch.gossip,

@@ -68,7 +68,7 @@ async fn neighbours_cross_neither_principals_nor_databases() {
 /// something else follows.
 #[tokio::test(start_paused = true)]
 async fn neighbours_that_nobody_asks_for_end() {
-    for (in_sessions, launches_max) in [(false, 34), (true, 18)] {
+    for (in_sessions, launches_max) in [(false, 34), (true, 25)] {
         let world = asked_world(&with_depth(1)).await;
         let launched = || count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
         let (before, mut last) = (launched(), 0);
