@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// Another value than the default for each key that takes effect at once. A key without a row fails.
-    const ROWS: [(&str, &str); 26] = [
+    const ROWS: [(&str, &str); 28] = [
         ("node.allowed_hosts", "ops.example.com"),
         ("origin.read_functions", "my.text.*"),
         ("origin.read_procedures", "my.report"),
@@ -168,6 +168,8 @@ mod tests {
         ("refresh.retry_backoff", "3.5"),
         ("prefetch.enabled", "false"),
         ("prefetch.max_queries", "2"),
+        ("prefetch.depth", "2"),
+        ("prefetch.yield_cores", "false"),
         ("prefetch.gossip", "false"),
         ("prefetch.kinds", "exact"),
         ("log.level", "warn"),

@@ -195,6 +195,8 @@ impl Learner for Feedback {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
     use hopcache_core::node::Incarnation;
@@ -205,11 +207,15 @@ mod tests {
 
     const SOURCE: SourceId = SourceId::Pattern(PatternTag(5));
 
-    struct Still;
+    const BEGAN: MonoTime = MonoTime(1_000_000);
 
-    impl Clock for Still {
+    /// Records are summed up anew at each look.
+    #[derive(Default)]
+    struct GoesOn(AtomicU64);
+
+    impl Clock for GoesOn {
         fn now(&self) -> MonoTime {
-            MonoTime(1_000_000)
+            BEGAN + Millis(RECORD_KEPT_MS * self.0.fetch_add(1, Ordering::Relaxed))
         }
 
         // tidy: poll interval; nobody calls it
@@ -219,8 +225,8 @@ mod tests {
     }
 
     fn node(tag: u64) -> Feedback {
-        let model = Successors::new(OriginTag(tag), Incarnation(tag), Bounds::for_patterns(16), Still.now());
-        Feedback::new(Arc::new(Still), Arc::new(Mutex::new(model)), Box::new(|| 4))
+        let model = Successors::new(OriginTag(tag), Incarnation(tag), Bounds::for_patterns(16), BEGAN);
+        Feedback::new(Arc::new(GoesOn::default()), Arc::new(Mutex::new(model)), Box::new(|| 4))
     }
 
     fn end(node: &Feedback, form: FormId, resolution: Resolution, count: u32) {
@@ -232,10 +238,10 @@ mod tests {
 
     /// Merges, as after gossip or a pull.
     fn hear(to: &Feedback, from: &Feedback) {
-        let digest = to.model.lock().digest(Still.now());
-        let page = from.model.lock().answer_pull(&digest, Still.now());
+        let digest = to.model.lock().digest(BEGAN);
+        let page = from.model.lock().answer_pull(&digest, BEGAN);
         let counts = TransitionCounts::decode(&page).unwrap();
-        to.model.lock().merge(&counts, Still.now(), |_| true);
+        to.model.lock().merge(&counts, BEGAN, |_| true);
     }
 
     /// Issue 7, "its binding dropped": a form whose refusal is only heard of is not ordered, and this refusal is no
@@ -275,7 +281,7 @@ mod tests {
         assert!(!session_owner.is_mostly_right(SOURCE), "a third was wasted");
         all(Resolution::Wasted, FormId::ANY, 1);
         for owner in &owners {
-            assert!(owner.model.lock().predictions(SOURCE, Still.now()).is_empty(), "no sighting");
+            assert!(owner.model.lock().predictions(SOURCE, BEGAN).is_empty(), "no sighting");
         }
     }
 }
