@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
+use hopcache_testbed::metrics::sum;
 use hopcache_testbed::neo4j;
 use hopcache_testbed::node::Nodes;
 use hopcache_testbed::report::Report;
@@ -14,7 +15,7 @@ use hopcache_testbed::report::Report;
 use super::counts::Counts;
 use super::source::Source;
 use super::walk::session_trace;
-use super::{Asked, asking, requests};
+use super::{Asked, asking, reported, requests};
 use crate::delayed::NODES;
 use crate::figures::each_us;
 use crate::load::{Until, closed};
@@ -68,10 +69,9 @@ struct Slice {
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let mut report = Report::open("Prefetch on and off in turn, where all is busy");
-    let measure = async |source: &Source| scenes(options, source, &mut report).await;
-    Source::lend(&options.data, measure).await?;
-    options.out.as_ref().map_or(Ok(()), |path| report.write(path))
+    let title = "Prefetch on and off in turn, where all is busy";
+    let measure = async |source: &Source, report: &mut Report| scenes(options, source, report).await;
+    reported(title, (&options.data, options.out.as_ref()), measure).await
 }
 
 async fn scenes(options: &Options, source: &Source, report: &mut Report) -> anyhow::Result<()> {
@@ -147,13 +147,15 @@ async fn slice(
     nodes: &Nodes,
     (trace, asked): (&Arc<Vec<Asked>>, &Arc<AtomicUsize>),
 ) -> anyhow::Result<Slice> {
-    let unconsidered = || nodes.metric("hopcache_observations_total", "outcome=\"unconsidered\"");
-    let (left_out, counted) = (unconsidered().await?, Counts::of(&nodes.metrics().await?));
+    let unconsidered =
+        |metrics: &str| sum(metrics, "hopcache_observations_total", "outcome=\"unconsidered\"").unwrap_or(0);
+    let metrics_before = nodes.metrics().await?;
     let before = nodes.cpu()?;
     let seen = closed(from(nodes, trace, asked), options.clients, Until::Over(span)).await?;
     let node_cpu_us = each_us(nodes.cpu()?.saturating_sub(before), seen.results());
-    let counts = Counts::of(&nodes.metrics().await?).since(&counted);
-    let unconsidered = unconsidered().await?.saturating_sub(left_out);
+    let metrics = nodes.metrics().await?;
+    let counts = Counts::of(&metrics).since(&Counts::of(&metrics_before));
+    let unconsidered = unconsidered(&metrics).saturating_sub(unconsidered(&metrics_before));
     Ok(Slice { per_s: seen.per_s(), node_cpu_us, counts, unconsidered })
 }
 

@@ -16,7 +16,7 @@ use hopcache_testbed::report::{Report, Spread};
 use super::counts::Counts;
 use super::source::Source;
 use super::walk::session_trace;
-use super::{Asked, asking, requests};
+use super::{Asked, asking, reported, requests};
 use crate::delayed::NODES;
 use crate::figures::{Tail, each_us};
 use crate::load::{Until, closed, turns};
@@ -73,10 +73,9 @@ struct Measured {
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let mut report = Report::open("Session walks in a closed loop, by the limit of runs at Neo4j");
-    let measure = async |source: &Source| rounds(options, source, &mut report).await;
-    Source::lend(&options.data, measure).await?;
-    options.out.as_ref().map_or(Ok(()), |path| report.write(path))
+    let title = "Session walks in a closed loop, by the limit of runs at Neo4j";
+    let measure = async |source: &Source, report: &mut Report| rounds(options, source, report).await;
+    reported(title, (&options.data, options.out.as_ref()), measure).await
 }
 
 async fn rounds(options: &Options, source: &Source, report: &mut Report) -> anyhow::Result<()> {

@@ -19,10 +19,12 @@ pub(crate) mod source;
 pub(crate) mod walk;
 mod walks;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
 use hopcache_testbed::http::{Pool, post};
+use hopcache_testbed::report::Report;
 
 use self::pages::parameters;
 use self::source::Source;
@@ -56,6 +58,17 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         Some(Mode::Limit(options)) => limit::run(options).await,
         Some(Mode::Busy(options)) => busy::run(options).await,
     }
+}
+
+/// Measures at a graph that it loads for this, and keeps the report where it is wanted.
+async fn reported(
+    title: &str,
+    (data, out): (&Path, Option<&PathBuf>),
+    measure: impl AsyncFnOnce(&Source, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut report = Report::open(title);
+    Source::lend(data, async |source: &Source| measure(source, &mut report).await).await?;
+    out.map_or(Ok(()), |path| report.write(path))
 }
 
 /// `[prefetch]` with these kinds of candidates, for requests that name their sessions.

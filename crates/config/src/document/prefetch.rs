@@ -20,8 +20,8 @@ pub struct PrefetchSection {
     #[schemars(range(min = 0, max = 16))]
     #[schemars(extend("x-reload" = true))]
     pub depth: u32,
-    /// Whether a node launches nothing and observes little while nearly all time of its cores is used. `false` for machines that are busy
-    /// with work of low priority.
+    /// Whether a node launches nothing and observes little while nearly all time of its cores is used. `false` where other processes fill the
+    /// machine and may wait.
     #[schemars(extend("x-reload" = true))]
     pub yield_cores: bool,
     /// Largest number of patterns whose successors are kept.

@@ -3,10 +3,11 @@
 //! A column `f.slug` of a `(f:Film)` names films. Patterns that find a film by its slug, and need nothing else, are what clients
 //! probably ask next: those that were asked most. So a new cluster predicts with the first page that it answers, and so do clients that
 //! have no session. Once sessions have shown what follows a pattern, their templates say it better: the probability falls with each
-//! sighting after which the neighbour was not asked.
+//! sighting of the pattern, and a neighbour that a template knows is none.
 //!
-//! Each pair of patterns is a source of its own: how often its launches were used is counted by all nodes, as of any source, and decides
-//! how many it may launch. Database and principal are part of the places by which patterns are found, so nothing crosses either (I5).
+//! Each pair of patterns is a source of its own: how often its launches were used is counted as of any source, and decides how many it
+//! may launch. A pair that is down to none has no trials. Nodes tell each other these counts by pulls alone, and where more patterns are
+//! asked than are kept, only the factor of the kind holds a pair back. Database and principal are part of the places by which patterns are found, so nothing crosses either (I5).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -49,7 +50,7 @@ struct AnchoredPattern {
 /// A pattern, and where a result has the values to ask it for.
 #[derive(Debug, Clone)]
 struct Neighbour {
-    /// Its number, and how many there are.
+    /// The column's number, and how many columns there are.
     column: (usize, usize),
     path: Vec<Box<str>>,
     pattern: AnchoredPattern,
@@ -152,22 +153,23 @@ impl Prefetch {
         if shown.is_empty() || p_of(0) <= p_min {
             return NeighboursFound::default();
         }
-        let mut found = self.learning.considering.neighbours.of(before.statement.realm, shown);
-        found.retain(|each| {
-            let statement = &each.pattern.statement;
-            let launches_max = || self.learning.feedback.launches_max(self.source_of(before, statement));
-            !taught.contains(statement.read.normal.as_str()) && launches_max() > 0
+        let found = self.learning.considering.neighbours.of(before.statement.realm, shown).into_iter();
+        let found = found.filter_map(|each| {
+            let next = &each.pattern.statement;
+            let source = self.source_of(before, next);
+            let may_launch = !taught.contains(next.read.normal.as_str())
+                && self.learning.feedback.launches_max(source) > 0;
+            may_launch.then_some((source, each))
         });
-        found.truncate(NEIGHBOUR_PATTERNS_MAX);
+        let found: Vec<(SourceId, Neighbour)> = found.take(NEIGHBOUR_PATTERNS_MAX).collect();
         if found.is_empty() {
             return NeighboursFound::default();
         }
         let Some(fields) = fields.as_deref() else {
             return NeighboursFound { may_follow: true, lacks_fields: true };
         };
-        for neighbour in &found {
+        for (source, neighbour) in &found {
             let next = &neighbour.pattern.statement;
-            let source = self.source_of(before, next);
             let is_asked = next.pattern == before.statement.pattern;
             for row in (0..FIELDS_ROWS_MAX).take_while(|row| p_of(*row) > p_min) {
                 let Some(params) = neighbour.params_of(fields, row) else { continue };
@@ -175,7 +177,7 @@ impl Prefetch {
                     continue;
                 }
                 let (kind, p) = (CandidateKind::Neighbour, p_before * of_neighbour(row, sightings));
-                let statement = next.read.normal.shared();
+                let (statement, source) = (next.read.normal.shared(), *source);
                 all.push(Candidate { statement, params: params.into(), source, form: FormId::ANY, kind, p });
             }
         }

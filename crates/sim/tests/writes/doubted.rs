@@ -3,7 +3,7 @@
 use hopcache_core::bookmark::{DatabaseUuid, Position, TransactionId};
 use hopcache_core::limits::HANDOVER_MS;
 use hopcache_core::proof::Finding;
-use hopcache_engine::Effects;
+use hopcache_engine::{Effects, PendingWrite};
 use hopcache_sim::world::origin::DATABASE;
 
 use super::proofs::{BOUND_MS, RIGHT, WATCH_MS, policy, proved, settled_writers, warm_world, watcher};
@@ -23,6 +23,17 @@ fn slow_write(world: &World) -> WriteOf {
     WriteOf { tokens: Some([].into()), ..of }
 }
 
+/// Results are proved again at this node. A foreign write takes the next id, and the write under way ends with a bookmark that is as late.
+async fn hides_no_foreign_write(world: &World, node: usize, slow: PendingWrite) {
+    let before = version(&read(world, node, &world.ask(RIGHT)).await);
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(world, node, &world.ask(RIGHT)).await), Some(before));
+    world.origin.write_past();
+    slow.committed(newest(world)).await;
+    world.pass(BOUND_MS).await;
+    assert_eq!(proved(&read(world, node, &world.ask(RIGHT)).await), None, "a foreign write");
+}
+
 /// The last schedule of `core::proof::Accounts`: own W has taken an id, and Neo4j's answer to its COMMIT stalls. Beside a foreign one the id counts
 /// as foreign too. Whatever is known meanwhile, W accounts for no later id.
 #[tokio::test(start_paused = true)]
@@ -37,13 +48,7 @@ async fn a_late_answer_hides_no_foreign_write_after_a_known_one() {
     assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), None);
     read(&world, 0, &world.ask(WRITE_ELSEWHERE)).await;
     world.pass(10 * BOUND_MS).await;
-    let before = version(&read(&world, 0, &world.ask(RIGHT)).await);
-    world.pass(BOUND_MS).await;
-    assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), Some(before));
-    world.origin.write_past();
-    slow.committed(newest(&world)).await;
-    world.pass(BOUND_MS).await;
-    assert_eq!(proved(&read(&world, 0, &world.ask(RIGHT)).await), None, "a foreign write");
+    hides_no_foreign_write(&world, 0, slow).await;
 }
 
 /// The same without another foreign write, at a node that does not answer the watcher when the account begins.
@@ -61,13 +66,7 @@ async fn a_late_answer_at_a_silent_node_hides_no_foreign_write() {
     assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), None);
     world.net.set_way_cut(watcher, other, false);
     world.pass(10 * BOUND_MS).await;
-    let before = version(&read(&world, watcher, &world.ask(RIGHT)).await);
-    world.pass(BOUND_MS).await;
-    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), Some(before));
-    world.origin.write_past();
-    slow.committed(newest(&world)).await;
-    world.pass(BOUND_MS).await;
-    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), None, "a foreign write");
+    hides_no_foreign_write(&world, watcher, slow).await;
 }
 
 /// The same at a node that is outside the watcher's view when the account begins: nobody asks it, and nobody knows that it is silent.
@@ -92,13 +91,7 @@ async fn a_late_answer_at_a_node_that_nobody_listed_hides_no_foreign_write() {
     assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), None);
     list(&all);
     world.pass(10 * BOUND_MS).await;
-    let before = version(&read(&world, watcher, &world.ask(RIGHT)).await);
-    world.pass(BOUND_MS).await;
-    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), Some(before));
-    world.origin.write_past();
-    slow.committed(newest(&world)).await;
-    world.pass(BOUND_MS).await;
-    assert_eq!(proved(&read(&world, watcher, &world.ask(RIGHT)).await), None, "a foreign write");
+    hides_no_foreign_write(&world, watcher, slow).await;
 }
 
 /// A node that joins under a name that nobody knew is asked at the watcher's next look. So its first write, half a second later, is counted, also
