@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::social_graph::{People, heard_everywhere, in_session, learning_cluster, sum, think, walk};
+use super::social_graph::{
+    BY_LESSONS_ALONE, People, heard_everywhere, in_session, learning_cluster, sum, think, walk,
+};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::process::NodeProcess;
 use crate::support::{http, say, size, until};
@@ -36,7 +38,8 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_follows_an_answer_in_another_spelling_is_warmed_too() {
     let people = People::new("Spelled", FIRST_PUPIL + UNVISITED + 8).await;
-    let plan = Plan { entry: "ttl = \"10m\"\nshare_spellings = true", ..Plan::default() };
+    let entry = "ttl = \"10m\"\nshare_spellings = true";
+    let plan = Plan { entry, prefetch: Some(BY_LESSONS_ALONE), ..Plan::default() };
     let cluster = Cluster::of(plan).await;
     let spelled = people.friends().replace("AS friend ORDER BY friend", "AS other ORDER BY other");
     for person in FIRST_PUPIL..FIRST_PUPIL + UNVISITED {

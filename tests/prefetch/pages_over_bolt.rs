@@ -29,7 +29,8 @@ fn parameter(name: &str, person: usize) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_nobody_visited_is_warmed_by_its_first_statement() {
     let people = People::new("Paged", TAUGHT + UNVISITED).await;
-    let cluster = Cluster::of(Plan { prefetch: Some("fallback_sessions = false"), ..Plan::default() }).await;
+    let cluster =
+        Cluster::of(Plan { prefetch: Some("fallback_sessions = false\ndepth = 0"), ..Plan::default() }).await;
     // A pool's connections: each is used for page after page.
     let mut pool = Vec::new();
     for node in &cluster.nodes {

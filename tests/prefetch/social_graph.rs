@@ -45,9 +45,13 @@ impl People {
     }
 }
 
+/// Lines of `[prefetch]`: without typed neighbours. Friends of whom somebody asks for friends are neighbours, and a person whom nobody
+/// visited would be read ahead before the test asks.
+pub const BY_LESSONS_ALONE: &str = "depth = 0";
+
 /// Three nodes that learn and prefetch.
 pub async fn learning_cluster() -> Cluster {
-    Cluster::start().await
+    Cluster::of(Plan { prefetch: Some(BY_LESSONS_ALONE), ..Plan::default() }).await
 }
 
 /// A request of a session by the tests' user.
